@@ -57,11 +57,11 @@ pub(crate) trait Registrar {
     ///
     /// # Errors
     /// What the system says.
-    fn register(&self, bytes: usize) -> Result<Slab>;
+    fn register(&self, bytes: usize) -> Result<BufferArena>;
 }
 
 /// Memory that buffers are carved out of. It stays where it is until the last of them is gone.
-pub(crate) struct Slab {
+pub(crate) struct BufferArena {
     start: NonNull<u64>,
     /// The NIC's key to it; 0 without a NIC.
     key: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Slab {
     _owner: Box<dyn Any>,
 }
 
-impl Slab {
+impl BufferArena {
     /// A slab of memory that `owner` keeps.
     ///
     /// # Safety
@@ -85,8 +85,8 @@ impl Slab {
 
     /// A slab of this process's memory alone.
     fn of_heap(bytes: usize) -> Self {
-        struct Heap(NonNull<[u64]>);
-        impl Drop for Heap {
+        struct BoxedWords(NonNull<[u64]>);
+        impl Drop for BoxedWords {
             fn drop(&mut self) {
                 // SAFETY: the memory was a box's, and is made one again once.
                 drop(unsafe { Box::from_raw(self.0.as_ptr()) });
@@ -96,7 +96,7 @@ impl Slab {
         let words = NonNull::from(Box::leak(words));
         // SAFETY: it is as long as asked for, zeroed, and only reached through the slab until it is
         // freed.
-        unsafe { Self::new(words.cast(), 0, Box::new(Heap(words))) }
+        unsafe { Self::new(words.cast(), 0, Box::new(BoxedWords(words))) }
     }
 }
 
@@ -196,7 +196,7 @@ impl BufferPool {
             });
         }
         let (slab, count) = match &self.0.registrar {
-            None => (Slab::of_heap(bytes), 1),
+            None => (BufferArena::of_heap(bytes), 1),
             Some(registrar) => {
                 let wanted = registered.clamp(SLABS.0, SLABS.1);
                 let count = (wanted.min(self.0.budget - registered) / bytes).max(1);
@@ -272,7 +272,7 @@ struct Memory {
     /// Where it goes back to; nothing while it lies there.
     home: Option<Rc<Shelves>>,
     /// What it was carved out of, and stays in.
-    slab: Rc<Slab>,
+    slab: Rc<BufferArena>,
 }
 
 impl Memory {
@@ -401,23 +401,23 @@ mod tests {
     struct Counting(Rc<Cell<usize>>);
 
     impl Registrar for Counting {
-        fn register(&self, bytes: usize) -> Result<Slab> {
-            struct Counted(
+        fn register(&self, bytes: usize) -> Result<BufferArena> {
+            struct SlabCounter(
                 Rc<Cell<usize>>,
                 usize,
-                #[allow(dead_code, reason = "only dropped")] Slab,
+                #[allow(dead_code, reason = "only dropped")] BufferArena,
             );
-            impl Drop for Counted {
+            impl Drop for SlabCounter {
                 fn drop(&mut self) {
                     self.0.set(self.0.get() - self.1);
                 }
             }
             self.0.set(self.0.get() + bytes);
-            let slab = Slab::of_heap(bytes);
+            let slab = BufferArena::of_heap(bytes);
             let start = slab.start;
-            let owner = Counted(Rc::clone(&self.0), bytes, slab);
+            let owner = SlabCounter(Rc::clone(&self.0), bytes, slab);
             // SAFETY: the memory is that of the slab within, which is dropped with the owner.
-            Ok(unsafe { Slab::new(start, 7, Box::new(owner)) })
+            Ok(unsafe { BufferArena::new(start, 7, Box::new(owner)) })
         }
     }
 

@@ -72,9 +72,9 @@ impl fmt::Debug for EndpointCore {
 
 /// One of those that are counted, such as the calls of
 /// [`Executor::block_on`](crate::Executor::block_on), for as long as it runs.
-pub(crate) struct Counted<'c>(&'c Cell<u32>);
+pub(crate) struct CountGuard<'c>(&'c Cell<u32>);
 
-impl Drop for Counted<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -154,15 +154,15 @@ impl EndpointCore {
         self.nesting.get()
     }
 
-    pub(crate) fn block(&self) -> Counted<'_> {
+    pub(crate) fn block(&self) -> CountGuard<'_> {
         self.nesting.set(self.nesting.get() + 1);
-        Counted(&self.nesting)
+        CountGuard(&self.nesting)
     }
 
     /// Has waiting counted for as long as what it returns is kept.
-    pub(crate) fn count_waiting(&self) -> Counted<'_> {
+    pub(crate) fn count_waiting(&self) -> CountGuard<'_> {
         self.waits_counted.set(self.waits_counted.get() + 1);
-        Counted(&self.waits_counted)
+        CountGuard(&self.waits_counted)
     }
 
     /// Time waited in all while it was counted.

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What is done again and again for a node's clients, by one thread at a time.
-pub(crate) trait Rounds: Send {
+pub(crate) trait ServeLoop: Send {
     /// Serves what has come; returns whether anything had. If nothing had, it may sleep for `most`
     /// at the longest, or, where there is no such limit, until something comes.
     ///
@@ -27,7 +27,7 @@ pub(crate) trait Rounds: Send {
 /// Rounds, and whose they are.
 pub(crate) struct Shift {
     /// Nothing while somebody runs them.
-    rounds: Mutex<Option<Box<dyn Rounds>>>,
+    rounds: Mutex<Option<Box<dyn ServeLoop>>>,
     changed: Condvar,
     /// Whether the application wants or has them: a look that takes no lock.
     is_lent: AtomicBool,
@@ -40,7 +40,7 @@ pub(crate) struct Shift {
 impl Shift {
     /// Rounds that nobody runs yet.
     pub(crate) fn new(
-        rounds: impl Rounds + 'static,
+        rounds: impl ServeLoop + 'static,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -52,7 +52,7 @@ impl Shift {
         })
     }
 
-    fn rounds(&self) -> MutexGuard<'_, Option<Box<dyn Rounds>>> {
+    fn rounds(&self) -> MutexGuard<'_, Option<Box<dyn ServeLoop>>> {
         self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl Shift {
     /// Runs the rounds until they are over, but for those that the application runs. A panic of
     /// theirs ends them, whoever runs them.
     pub(crate) fn run(&self) {
-        let _over = Over(self);
+        let _over = LoopEndGuard(self);
         while let Some(mut rounds) = self.take_unless_lent() {
             while !self.is_lent.load(Ordering::Acquire) {
                 if self.is_over() {
@@ -79,12 +79,12 @@ impl Shift {
     }
 
     /// The rounds, once the application does not have them; nothing if they are over.
-    fn take_unless_lent(&self) -> Option<Box<dyn Rounds>> {
+    fn take_unless_lent(&self) -> Option<Box<dyn ServeLoop>> {
         self.take_when(|| !self.is_lent.load(Ordering::Acquire))
     }
 
     /// The rounds, once they are there and it may; nothing if they are over.
-    fn take_when(&self, may: impl Fn() -> bool) -> Option<Box<dyn Rounds>> {
+    fn take_when(&self, may: impl Fn() -> bool) -> Option<Box<dyn ServeLoop>> {
         let taken = self.changed.wait_while(self.rounds(), |rounds| {
             !self.is_over() && (rounds.is_none() || !may())
         });
@@ -92,7 +92,7 @@ impl Shift {
         rounds.take_if(|_| !self.is_over())
     }
 
-    fn put(&self, rounds: Box<dyn Rounds>) {
+    fn put(&self, rounds: Box<dyn ServeLoop>) {
         *self.rounds() = Some(rounds);
         self.changed.notify_all();
     }
@@ -123,9 +123,9 @@ impl Shift {
 }
 
 /// Ends the rounds when it is dropped.
-struct Over<'s>(&'s Shift);
+struct LoopEndGuard<'s>(&'s Shift);
 
-impl Drop for Over<'_> {
+impl Drop for LoopEndGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -145,7 +145,7 @@ impl OwnThread {
     /// What the system says.
     pub(crate) fn start(
         name: impl Into<String>,
-        rounds: impl Rounds + 'static,
+        rounds: impl ServeLoop + 'static,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self> {
         let shift = Shift::new(rounds, wake);
@@ -207,7 +207,7 @@ impl Drop for OwnThread {
 pub struct EventLoop<'a> {
     shift: Arc<Shift>,
     /// Nothing during a round, and behind one that has failed.
-    rounds: Option<Box<dyn Rounds>>,
+    rounds: Option<Box<dyn ServeLoop>>,
     /// It goes before the agent does.
     agent: PhantomData<&'a ()>,
 }
@@ -267,12 +267,12 @@ mod tests {
     use std::thread::ThreadId;
 
     /// A round takes up one thing, and says in which thread; 0 fails, 1 panics.
-    struct Taking {
+    struct QueueRounds {
         things: Receiver<u64>,
         taken: Sender<(u64, ThreadId)>,
     }
 
-    impl Rounds for Taking {
+    impl ServeLoop for QueueRounds {
         fn round(&mut self, most: Option<Duration>) -> Result<bool> {
             let most = most.unwrap_or(Duration::from_millis(1));
             let Ok(thing) = self.things.recv_timeout(most) else {
@@ -303,7 +303,7 @@ mod tests {
         let (things, of_rounds) = channel();
         let (of_taken, taken) = channel();
         let wakes = Arc::<AtomicU64>::default();
-        let rounds = Taking {
+        let rounds = QueueRounds {
             things: of_rounds,
             taken: of_taken,
         };

@@ -218,7 +218,7 @@ impl<E: Endpoint> Executor<E> {
         let mut output = None;
         {
             let future = pin!(future);
-            let storing = Storing {
+            let storing = OutputCapture {
                 future,
                 output: &mut output,
             };
@@ -257,12 +257,12 @@ impl<E: Endpoint> Executor<E> {
 }
 
 /// Stores the output of a future that lies elsewhere: a future is moved byte by byte.
-struct Storing<'s, F: Future> {
+struct OutputCapture<'s, F: Future> {
     future: Pin<&'s mut F>,
     output: &'s mut Option<F::Output>,
 }
 
-impl<F: Future> Future for Storing<'_, F> {
+impl<F: Future> Future for OutputCapture<'_, F> {
     type Output = ();
 
     #[inline]
@@ -273,7 +273,7 @@ impl<F: Future> Future for Storing<'_, F> {
     }
 }
 
-impl<F: Future> Unpin for Storing<'_, F> {}
+impl<F: Future> Unpin for OutputCapture<'_, F> {}
 
 enum Outcome<T> {
     Running(Option<Waker>),

@@ -11,9 +11,9 @@ static FREE_THEN: AtomicUsize = AtomicUsize::new(0);
 /// gives back only what lies behind everything that is in use. Returns how many bytes are left.
 ///
 /// To be called every few seconds, with some 32 MiB for what is allocated next, or where more is
-/// left than may be. All threads that allocate wait for it, some milliseconds for each GiB, and what
-/// is allocated next costs a page fault a page. Does nothing where the allocator is not that of the
-/// GNU C library.
+/// left than may be. All threads that allocate wait for it, some milliseconds for each GiB, and
+/// what is allocated next costs a page fault a page. Does nothing where the allocator is not that
+/// of the GNU C library.
 pub fn give_back_freed(kept: usize) -> usize {
     let free = free_bytes();
     let then = FREE_THEN.fetch_min(free, Ordering::Relaxed);

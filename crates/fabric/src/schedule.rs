@@ -51,7 +51,7 @@ struct State {
     accesses: u64,
 }
 
-struct Shared {
+struct ScheduleCore {
     plan: Plan,
     state: Mutex<State>,
     /// One for each thread.
@@ -60,16 +60,16 @@ struct Shared {
 
 /// A thread's place in a schedule.
 #[derive(Clone)]
-struct Place {
-    shared: Arc<Shared>,
+struct ScheduledThread {
+    shared: Arc<ScheduleCore>,
     number: usize,
 }
 
 /// The payload of a thread that has stopped.
-struct Stopped;
+struct StopPayload;
 
 thread_local! {
-    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+    static PLACE: RefCell<Option<ScheduledThread>> = const { RefCell::new(None) };
     /// Accesses until the turn is over; those of threads without a schedule never are.
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     /// Accesses of the turn, and those of all turns before.
@@ -92,7 +92,7 @@ pub struct Ended<T> {
 /// # Panics
 /// If one of the threads does.
 pub fn run<T: Send>(plan: &Plan, threads: usize, work: impl Fn(usize) -> T + Sync) -> Ended<T> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ScheduleCore {
         state: Mutex::new(State {
             rng: ChaCha8Rng::seed_from_u64(plan.seed),
             clock: plan.begins_at,
@@ -107,7 +107,7 @@ pub fn run<T: Send>(plan: &Plan, threads: usize, work: impl Fn(usize) -> T + Syn
     let results = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|number| {
-                let place = Place {
+                let place = ScheduledThread {
                     shared: Arc::clone(&shared),
                     number,
                 };
@@ -130,13 +130,13 @@ pub fn run<T: Send>(plan: &Plan, threads: usize, work: impl Fn(usize) -> T + Syn
     }
 }
 
-impl Shared {
+impl ScheduleCore {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl ScheduledThread {
     /// Does a thread's work in its turns.
     fn take_turns<T>(self, work: impl FnOnce() -> T) -> Option<T> {
         PLACE.set(Some(self.clone()));
@@ -205,7 +205,7 @@ impl Place {
             TURN.set((u64::MAX, before));
             drop(state);
             PLACE.set(None);
-            resume_unwind(Box::new(Stopped));
+            resume_unwind(Box::new(StopPayload));
         }
         let longest = self.shared.plan.longest_jump;
         if longest > 0 && state.rng.random_bool(JUMPS) {
@@ -229,11 +229,11 @@ impl Place {
 }
 
 fn is_stop(panic: &(dyn Any + Send)) -> bool {
-    panic.is::<Stopped>()
+    panic.is::<StopPayload>()
 }
 
 /// Nothing on a thread that has ended but for what it drops.
-fn place() -> Option<Place> {
+fn place() -> Option<ScheduledThread> {
     PLACE
         .try_with(|place| place.borrow().clone())
         .ok()
@@ -267,8 +267,9 @@ fn turn_is_over() {
 /// Whether a swap is to take place whatever the word is.
 #[inline(never)]
 pub(crate) fn swaps_blindly() -> bool {
-    let blindly =
-        |place: &Place| place.shared.plan.swaps_blindly && place.shared.lock().rng.random_bool(0.1);
+    let blindly = |place: &ScheduledThread| {
+        place.shared.plan.swaps_blindly && place.shared.lock().rng.random_bool(0.1)
+    };
     LEFT.get() < u64::MAX / 2 && place().is_some_and(|place| blindly(&place))
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn send_file(stream: &UnixStream, byte: u8, file: BorrowedFd<'_>) -> 
 
 /// What the other side has sent.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum UnixSocketMessage {
     /// A byte, perhaps with a file.
     Byte(u8, Option<OwnedFd>),
     /// Nothing so far.
@@ -69,7 +69,7 @@ pub(crate) enum Received {
 }
 
 /// Receives a byte, if one is there.
-pub(crate) fn receive(stream: &UnixStream) -> Result<Received> {
+pub(crate) fn receive(stream: &UnixStream) -> Result<UnixSocketMessage> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -83,7 +83,7 @@ pub(crate) fn receive(stream: &UnixStream) -> Result<Received> {
     });
     let bytes = match received {
         Ok(received) => received.bytes,
-        Err(Errno::AGAIN) => return Ok(Received::Nothing),
+        Err(Errno::AGAIN) => return Ok(UnixSocketMessage::Nothing),
         Err(Errno::CONNRESET) => 0,
         Err(error) => return Err(os("recvmsg")(error)),
     };
@@ -92,19 +92,19 @@ pub(crate) fn receive(stream: &UnixStream) -> Result<Received> {
         _ => None,
     });
     Ok(match bytes {
-        0 => Received::Closed,
-        _ => Received::Byte(byte[0], file),
+        0 => UnixSocketMessage::Closed,
+        _ => UnixSocketMessage::Byte(byte[0], file),
     })
 }
 
 /// Waits so long for a byte.
-pub(crate) fn receive_within(stream: &UnixStream, within: Duration) -> Result<Received> {
+pub(crate) fn receive_within(stream: &UnixStream, within: Duration) -> Result<UnixSocketMessage> {
     let mut waited = [PollFd::new(stream, PollFlags::IN)];
     let until = Instant::now() + within;
     loop {
         let left = span(until.saturating_duration_since(Instant::now()));
         match poll(&mut waited, Some(&left)) {
-            Ok(0) => return Ok(Received::Nothing),
+            Ok(0) => return Ok(UnixSocketMessage::Nothing),
             Ok(_) => return receive(stream),
             Err(Errno::INTR) => {}
             Err(error) => return Err(os("poll")(error)),

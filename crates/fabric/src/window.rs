@@ -90,7 +90,7 @@ fn window_of<F: Future>(
     for _ in 0..places {
         running.push(None);
     }
-    Window {
+    JobWindow {
         jobs,
         done,
         started: 0,
@@ -179,7 +179,7 @@ pub async fn in_order<A, B: Future, X>(first: A, second: B) -> Result<B::Output,
 where
     A: Future<Output = Result<(), X>>,
 {
-    let failed = Failed::default();
+    let failed = FailureFlag::default();
     let second = failed.before(async { Ok::<_, X>(second.await) });
     let (of_first, of_second) = both(failed.before(first), second).await;
     of_first.unwrap_or(Ok(()))?;
@@ -195,7 +195,7 @@ pub async fn all_in_order<F, X>(steps: Vec<F>) -> Result<(), X>
 where
     F: Future<Output = Result<(), X>>,
 {
-    let (failed, mut outcome) = (Failed::default(), Ok(()));
+    let (failed, mut outcome) = (FailureFlag::default(), Ok(()));
     let width = steps.len();
     let steps = steps.into_iter().map(|step| failed.before(step));
     window(width, steps, |_, done| {
@@ -209,9 +209,9 @@ where
 
 /// Whether one of several futures has failed that are to take effect in order.
 #[derive(Default)]
-struct Failed(Cell<bool>);
+struct FailureFlag(Cell<bool>);
 
-impl Failed {
+impl FailureFlag {
     /// What a step comes to; nothing, and it is not polled again, once another has failed.
     async fn before<T, X>(&self, step: impl Future<Output = Result<T, X>>) -> Option<Result<T, X>> {
         let mut step = pin!(step);
@@ -227,7 +227,7 @@ impl Failed {
     }
 }
 
-struct Window<I, F, D> {
+struct JobWindow<I, F, D> {
     jobs: I,
     done: D,
     started: usize,
@@ -239,9 +239,9 @@ struct Window<I, F, D> {
 }
 
 // The futures are pinned in their places, not in the window itself.
-impl<I, F, D> Unpin for Window<I, F, D> {}
+impl<I, F, D> Unpin for JobWindow<I, F, D> {}
 
-impl<F, I, D> Future for Window<I, F, D>
+impl<F, I, D> Future for JobWindow<I, F, D>
 where
     F: Future,
     I: Iterator<Item = F>,

@@ -2,7 +2,7 @@
 
 use super::{DONE, DROP, HOLD, IN_USE, KEPT, NOTHING, Place, TAKE};
 use crate::error::os;
-use crate::unix_socket::{Received, receive, receive_within, send_file, user_of_peer};
+use crate::unix_socket::{UnixSocketMessage, receive, receive_within, send_file, user_of_peer};
 use crate::{FabricError, Result};
 use std::io::{ErrorKind, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -91,7 +91,10 @@ impl Keeper {
     /// Whether the keeper has ended, or the connection to it.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        matches!(receive(&self.stream), Ok(Received::Closed) | Err(_))
+        matches!(
+            receive(&self.stream),
+            Ok(UnixSocketMessage::Closed) | Err(_)
+        )
     }
 
     fn done(&mut self, request: u8, file: Option<BorrowedFd<'_>>) -> Result<()> {
@@ -117,9 +120,9 @@ impl Keeper {
             return Err(failed("has ended"));
         }
         match receive_within(&self.stream, ANSWER_WITHIN)? {
-            Received::Byte(byte, file) => Ok((byte, file)),
-            Received::Closed => Err(failed("has ended")),
-            Received::Nothing => Err(failed("did not answer within 5 s")),
+            UnixSocketMessage::Byte(byte, file) => Ok((byte, file)),
+            UnixSocketMessage::Closed => Err(failed("has ended")),
+            UnixSocketMessage::Nothing => Err(failed("did not answer within 5 s")),
         }
     }
 

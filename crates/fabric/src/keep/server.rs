@@ -4,7 +4,7 @@ use super::{DONE, DROP, HOLD, IN_USE, KEPT, NOTHING, Place, TAKE};
 use crate::Result;
 use crate::error::os;
 use crate::memory::{id_of, is_claimed};
-use crate::unix_socket::{Received, receive, send_file, span, user_of_peer};
+use crate::unix_socket::{UnixSocketMessage, receive, send_file, span, user_of_peer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Write};
@@ -93,9 +93,9 @@ impl Server {
     /// Answers a request; false if the connection is over.
     fn answer(&mut self, mut client: &UnixStream) -> bool {
         let (request, file) = match receive(client) {
-            Ok(Received::Byte(request, file)) => (request, file),
-            Ok(Received::Nothing) => return true,
-            Ok(Received::Closed) | Err(_) => return false,
+            Ok(UnixSocketMessage::Byte(request, file)) => (request, file),
+            Ok(UnixSocketMessage::Nothing) => return true,
+            Ok(UnixSocketMessage::Closed) | Err(_) => return false,
         };
         let answer = match (request, file) {
             (TAKE, None) => match &self.memory {

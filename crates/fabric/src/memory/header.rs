@@ -1,6 +1,6 @@
 //! The first page of a node's memory: format, incarnation, and where the regions lie.
 
-use super::journal::{self, Journal};
+use super::journal::{self, JournalPlacement};
 use super::mailbox;
 use super::mapping::LARGE_PAGE;
 use crate::words::SharedWords;
@@ -92,11 +92,11 @@ impl Header {
     }
 
     /// Where the journal of kept memory is: its second region.
-    pub(super) fn journal(&self) -> Option<Journal> {
+    pub(super) fn journal(&self) -> Option<JournalPlacement> {
         let ([first, second], [region, start]) = (&self.info.regions[..], &self.starts[..]) else {
             return None;
         };
-        (self.kept && second.len == journal::BYTES).then_some(Journal {
+        (self.kept && second.len == journal::BYTES).then_some(JournalPlacement {
             start: *start,
             region: *region,
             bytes: first.len,

@@ -42,7 +42,7 @@ const OF_JOURNAL: u64 = 1 << 63;
 
 /// Where a journal and the region that it is for are in a node's memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Journal {
+pub(super) struct JournalPlacement {
     /// Byte at which it starts.
     pub(super) start: u64,
     /// Byte at which the region starts.
@@ -53,7 +53,7 @@ pub(super) struct Journal {
 
 /// What a turn is about to change.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct JournalTurn {
     list: Vec<(u64, u64)>,
     latest: HashMap<u64, u64>,
     notes: Vec<u64>,
@@ -61,7 +61,7 @@ pub(super) struct Turn {
     anew: bool,
 }
 
-impl Turn {
+impl JournalTurn {
     /// The word at this place of the region, if the turn has changed it.
     #[inline]
     pub(super) fn load(&self, offset: u64) -> Option<u64> {
@@ -93,7 +93,7 @@ impl Turn {
     }
 }
 
-impl Journal {
+impl JournalPlacement {
     /// Carries out what the owner before has decided on, if it has not.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`FabricError::BufferTooLarge`].
-    pub(super) fn commit(self, memory: SharedWords<'_>, mut turn: Turn) -> Result<()> {
+    pub(super) fn commit(self, memory: SharedWords<'_>, mut turn: JournalTurn) -> Result<()> {
         if turn.list.is_empty() && turn.notes.is_empty() && !turn.anew {
             return Ok(());
         }
@@ -224,9 +224,9 @@ mod tests {
 
     const REGION: u64 = 4096;
 
-    fn memory() -> (Vec<AtomicU64>, Journal) {
+    fn memory() -> (Vec<AtomicU64>, JournalPlacement) {
         let words = (0..(REGION + BYTES) / 8).map(|_| AtomicU64::new(0));
-        let journal = Journal {
+        let journal = JournalPlacement {
             start: REGION,
             region: 0,
             bytes: REGION,
@@ -238,7 +238,7 @@ mod tests {
     fn a_turn_is_carried_out_whole_by_its_owner_or_the_next() {
         let (words, journal) = memory();
         let memory = SharedWords::new(&words);
-        let mut turn = Turn::default();
+        let mut turn = JournalTurn::default();
         for (at, value) in [(8, 1), (16, 2), (8, 3)] {
             turn.store(at, value);
         }
@@ -269,21 +269,21 @@ mod tests {
         let (words, journal) = memory();
         let memory = SharedWords::new(&words);
         for number in 0..3_u8 {
-            let mut turn = Turn::default();
+            let mut turn = JournalTurn::default();
             turn.note(&[number; 100]);
             journal.commit(memory, turn).unwrap();
         }
         assert_eq!(journal.notes(memory).len(), 3);
-        let mut turn = Turn::default();
+        let mut turn = JournalTurn::default();
         turn.note_anew();
         turn.note(b"all");
         journal.commit(memory, turn).unwrap();
         assert_eq!(journal.notes(memory), [b"all".to_vec()]);
-        let mut turn = Turn::default();
+        let mut turn = JournalTurn::default();
         turn.store(8, 1);
         turn.note(&vec![0; HALF as usize]);
         journal.commit(memory, turn).unwrap_err();
-        let mut turn = Turn::default();
+        let mut turn = JournalTurn::default();
         (0..=MOST).for_each(|_| turn.store(8, 1));
         journal.commit(memory, turn).unwrap_err();
         assert_eq!(memory.word(8).load(Relaxed), 0);

@@ -1,7 +1,7 @@
 //! A node's memory with its regions, as its owner or an attached client holds it.
 
 use super::header::Header;
-use super::journal::Journal;
+use super::journal::JournalPlacement;
 use super::mailbox;
 use super::mapping::Mapping;
 use super::owner::{RegionWords, now};
@@ -85,7 +85,7 @@ pub(crate) type Companion = Arc<dyn Any + Send + Sync>;
 /// The memory of one node. Cloning shares it; the memory goes when the last holder does.
 #[derive(Clone)]
 pub struct Node {
-    inner: Arc<Inner>,
+    inner: Arc<MappedNode>,
     /// Beside the memory, and not within, so that its own threads can hold that.
     companion: Option<Companion>,
 }
@@ -102,7 +102,7 @@ impl fmt::Debug for Node {
 /// A node's memory, for who must not keep it.
 #[derive(Clone)]
 pub struct WeakNode {
-    inner: Weak<Inner>,
+    inner: Weak<MappedNode>,
     companion: Option<Weak<dyn Any + Send + Sync>>,
 }
 
@@ -125,13 +125,13 @@ impl WeakNode {
     }
 }
 
-struct Inner {
+struct MappedNode {
     memory: Mapping,
     info: NodeInfo,
     starts: Vec<u64>,
     kept: bool,
     /// Of kept memory of this process's.
-    journal: Option<Journal>,
+    journal: Option<JournalPlacement>,
     /// The processors of this process may not use the memory any more: its owner has ended, or a
     /// NIC serves it.
     barred: Arc<AtomicBool>,
@@ -155,7 +155,7 @@ impl Node {
 
     /// A node without a companion.
     pub(crate) fn new(memory: Mapping, header: Header, barred: Arc<AtomicBool>) -> Self {
-        let inner = Inner {
+        let inner = MappedNode {
             journal: header.journal(),
             memory,
             info: header.info,

@@ -1,6 +1,6 @@
 //! A region as the processors of the node's owner use it.
 
-use super::journal::{Journal, Turn};
+use super::journal::{JournalPlacement, JournalTurn};
 use crate::call::check_words;
 use crate::words::SharedWords;
 use crate::{Nanos, OwnerMemory, RegionId, Result};
@@ -17,9 +17,9 @@ pub(super) struct RegionWords<'m> {
     /// The region's length in bytes.
     pub(super) bytes: u64,
     /// Where the memory outlives the owner.
-    pub(super) journal: Option<Journal>,
+    pub(super) journal: Option<JournalPlacement>,
     /// What the turn that is under way will do.
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<JournalTurn>,
 }
 
 impl RegionWords<'_> {
@@ -97,7 +97,7 @@ impl OwnerMemory for RegionWords<'_> {
     }
 
     fn begin_turn(&mut self) {
-        self.turn = self.journal.map(|_| Turn::default());
+        self.turn = self.journal.map(|_| JournalTurn::default());
     }
 
     fn end_turn(&mut self) -> Result<()> {

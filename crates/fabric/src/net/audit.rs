@@ -100,7 +100,7 @@ const MOST_A_SECOND: u32 = 10;
 
 /// What to do with a line.
 #[derive(PartialEq, Eq, Debug)]
-enum May {
+enum LineVerdict {
     /// It is left out.
     Not,
     /// It is written, behind word of so many that were left out.
@@ -122,7 +122,7 @@ impl LineLimit {
         }
     }
 
-    fn may_write(&mut self, now: Instant) -> May {
+    fn may_write(&mut self, now: Instant) -> LineVerdict {
         let mut left_out = 0;
         if now.saturating_duration_since(self.since) >= A_SECOND {
             left_out = std::mem::take(&mut self.left_out);
@@ -130,17 +130,17 @@ impl LineLimit {
         }
         if self.written == MOST_A_SECOND {
             self.left_out += 1;
-            return May::Not;
+            return LineVerdict::Not;
         }
         self.written += 1;
-        May::Write(left_out)
+        LineVerdict::Write(left_out)
     }
 
     /// Whether a line may be written now: how many were left out since the last one.
     pub fn line(&mut self) -> Option<u64> {
         match self.may_write(Instant::now()) {
-            May::Write(left_out) => Some(left_out),
-            May::Not => None,
+            LineVerdict::Write(left_out) => Some(left_out),
+            LineVerdict::Not => None,
         }
     }
 }
@@ -190,7 +190,8 @@ impl Audit {
     pub fn record(&self, event: &AuditEvent<'_>) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Lines { limits, to } = &mut *lines;
-        let May::Write(left_out) = limits[event.kind as usize].may_write(Instant::now()) else {
+        let LineVerdict::Write(left_out) = limits[event.kind as usize].may_write(Instant::now())
+        else {
             return;
         };
         let line = Line {
@@ -240,7 +241,9 @@ impl Reports {
         if !log::log_enabled!(level) {
             return;
         }
-        if let May::Write(left_out) = self.limits[event.kind as usize].may_write(Instant::now()) {
+        if let LineVerdict::Write(left_out) =
+            self.limits[event.kind as usize].may_write(Instant::now())
+        {
             if left_out > 0 {
                 log::log!(level, "{left_out} more like the next one");
             }
@@ -293,10 +296,10 @@ mod tests {
         let mut limit = LineLimit::new();
         let now = limit.since;
         let all = (0..25).map(|_| limit.may_write(now));
-        let written = all.filter(|may| *may == May::Write(0)).count();
+        let written = all.filter(|may| *may == LineVerdict::Write(0)).count();
         assert_eq!(written, 10);
-        assert_eq!(limit.may_write(now + A_SECOND), May::Write(15));
-        assert_eq!(limit.may_write(now + A_SECOND), May::Write(0));
+        assert_eq!(limit.may_write(now + A_SECOND), LineVerdict::Write(15));
+        assert_eq!(limit.may_write(now + A_SECOND), LineVerdict::Write(0));
     }
 
     #[derive(Clone, Default)]

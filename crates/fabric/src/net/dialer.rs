@@ -3,7 +3,7 @@
 
 use super::admission::Admitted;
 use super::backoff::Backoff;
-use super::hangup::{Ends, Watch};
+use super::hangup::{HangupListener, HangupWatch};
 use super::redial::Redial;
 use crate::{FabricError, Result};
 use std::net::TcpStream;
@@ -63,18 +63,18 @@ struct State<C: Connection> {
 /// An admitted connection whose end is watched for.
 pub(crate) struct Connected<C> {
     pub(crate) made: C,
-    watch: Watch,
+    watch: HangupWatch,
 }
 
 impl<C: Connection> Connected<C> {
     fn watched(made: C, dialer: Weak<Dialer<C>>) -> Result<Self> {
-        let watch = Watch::new(made.stream(), dialer)?;
+        let watch = HangupWatch::new(made.stream(), dialer)?;
         Ok(Self { made, watch })
     }
 }
 
 /// What there is to take the place of a connection that ended.
-pub(crate) enum Next {
+pub(crate) enum RedialResult {
     /// A connection, to a node of this incarnation.
     Made(u64),
     /// None yet, and what the last attempt failed with, if there was one.
@@ -126,7 +126,7 @@ impl<C: Connection> Dialer<C> {
         state.in_use = connected.watch.number();
         state.session = connected.made.session();
         self.ended.store(false, Ordering::Relaxed);
-        // The keeper may have told so before the dialer knew the connection.
+        // The watcher may have told so before the dialer knew the connection.
         if connected.watch.has_ended() {
             self.redial_with(state);
         }
@@ -179,7 +179,7 @@ impl<C: Connection> Dialer<C> {
     }
 
     /// What there is in place of the connection that has ended.
-    pub(crate) fn next(self: &Arc<Self>) -> Next {
+    pub(crate) fn next(self: &Arc<Self>) -> RedialResult {
         let mut state = self.state();
         let has_ended = |redial: &Redial<Connected<C>>| {
             let made = &redial.progress().made;
@@ -189,12 +189,12 @@ impl<C: Connection> Dialer<C> {
             self.start_redial(&mut state);
         }
         let Some(redial) = &state.redial else {
-            return Next::None(state.cannot_redial.clone());
+            return RedialResult::None(state.cannot_redial.clone());
         };
         let progress = redial.progress();
         match &progress.made {
-            Some(made) => Next::Made(made.made.incarnation()),
-            None => Next::None(progress.error.clone()),
+            Some(made) => RedialResult::Made(made.made.incarnation()),
+            None => RedialResult::None(progress.error.clone()),
         }
     }
 
@@ -211,7 +211,7 @@ impl<C: Connection> Dialer<C> {
     }
 }
 
-impl<C: Connection> Ends for Dialer<C> {
+impl<C: Connection> HangupListener for Dialer<C> {
     fn has_ended(self: Arc<Self>, watch: u64) {
         self.connection_ended(watch);
     }

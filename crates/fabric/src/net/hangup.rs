@@ -16,32 +16,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Is told that a connection has ended.
-pub(crate) trait Ends: Send + Sync {
+pub(crate) trait HangupListener: Send + Sync {
     /// The connection of that watch has ended.
     fn has_ended(self: Arc<Self>, watch: u64);
 }
 
 /// The thread, for as long as anybody watches anything.
-pub(crate) struct Keeper(Arc<Watches>);
+pub(crate) struct HangupWatcher(Arc<HangupPoller>);
 
-struct Watches {
+struct HangupPoller {
     epoll: OwnedFd,
     /// Has the thread look whether it is to end.
     wake: OwnedFd,
     ended: AtomicBool,
-    watched: Mutex<Watched>,
+    watched: Mutex<WatchTable>,
 }
 
 #[derive(Default)]
-struct Watched {
+struct WatchTable {
     /// Whose connection it is, and where to note its end, by the number of the watch.
-    dialers: HashMap<u64, (Weak<dyn Ends>, Arc<AtomicBool>)>,
+    dialers: HashMap<u64, (Weak<dyn HangupListener>, Arc<AtomicBool>)>,
     last: u64,
 }
 
 /// A connection that is watched while this is held.
-pub(crate) struct Watch {
-    keeper: Arc<Keeper>,
+pub(crate) struct HangupWatch {
+    watcher: Arc<HangupWatcher>,
     number: u64,
     ended: Arc<AtomicBool>,
 }
@@ -49,39 +49,39 @@ pub(crate) struct Watch {
 /// Stands for the eventfd; watches are numbered from 1.
 const WAKE: u64 = 0;
 
-static KEEPER: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
+static WATCHER: Mutex<Weak<HangupWatcher>> = Mutex::new(Weak::new());
 
-impl Keeper {
-    /// The process's keeper, started if there is none.
+impl HangupWatcher {
+    /// The process's watcher, started if there is none.
     fn of_process() -> Result<Arc<Self>> {
-        let mut current = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keeper) = current.upgrade() {
-            return Ok(keeper);
+        let mut current = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = current.upgrade() {
+            return Ok(watcher);
         }
-        let keeper = Arc::new(Self::start()?);
-        *current = Arc::downgrade(&keeper);
-        Ok(keeper)
+        let watcher = Arc::new(Self::start()?);
+        *current = Arc::downgrade(&watcher);
+        Ok(watcher)
     }
 
     fn start() -> Result<Self> {
-        let watches = Arc::new(Watches {
+        let poller = Arc::new(HangupPoller {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(os("epoll_create"))?,
             wake: eventfd(0, EventfdFlags::CLOEXEC).map_err(os("eventfd"))?,
             ended: AtomicBool::new(false),
             watched: Mutex::default(),
         });
         let wake = EventData::new_u64(WAKE);
-        epoll::add(&watches.epoll, &watches.wake, wake, EventFlags::IN).map_err(os("epoll_ctl"))?;
-        let waiting = Arc::clone(&watches);
+        epoll::add(&poller.epoll, &poller.wake, wake, EventFlags::IN).map_err(os("epoll_ctl"))?;
+        let waiting = Arc::clone(&poller);
         std::thread::Builder::new()
             .name("farslot-keeper".into())
             .spawn(move || waiting.wait())
             .map_err(os("spawning a thread"))?;
-        Ok(Self(watches))
+        Ok(Self(poller))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for HangupWatcher {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Release);
         // It can only fail where the counter is full, and then the thread is woken anyway. It ends
@@ -90,29 +90,29 @@ impl Drop for Keeper {
     }
 }
 
-impl Watch {
+impl HangupWatch {
     /// Tells a dialer once when this connection of it has ended.
     ///
     /// # Errors
     /// [`FabricError::Os`](crate::FabricError::Os): no file, no memory or no thread can be had.
-    pub(crate) fn new(stream: &TcpStream, dialer: Weak<dyn Ends>) -> Result<Self> {
-        let keeper = Keeper::of_process()?;
+    pub(crate) fn new(stream: &TcpStream, dialer: Weak<dyn HangupListener>) -> Result<Self> {
+        let watcher = HangupWatcher::of_process()?;
         let ended = Arc::new(AtomicBool::new(false));
-        let mut watched = keeper.0.watched();
+        let mut watched = watcher.0.watched();
         watched.last += 1;
         let number = watched.last;
         let told = (dialer, Arc::clone(&ended));
         watched.dialers.insert(number, told);
         drop(watched);
         let watch = Self {
-            keeper,
+            watcher,
             number,
             ended,
         };
         // Errors and the end of both directions are always told.
         let end = EventFlags::RDHUP | EventFlags::ONESHOT;
-        let watches = &watch.keeper.0;
-        epoll::add(&watches.epoll, stream, EventData::new_u64(number), end)
+        let poller = &watch.watcher.0;
+        epoll::add(&poller.epoll, stream, EventData::new_u64(number), end)
             .map_err(os("epoll_ctl"))?;
         Ok(watch)
     }
@@ -128,19 +128,19 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for HangupWatch {
     fn drop(&mut self) {
         // The kernel forgets the socket when it is closed.
-        self.keeper.0.watched().dialers.remove(&self.number);
+        self.watcher.0.watched().dialers.remove(&self.number);
     }
 }
 
-impl Watches {
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+impl HangupPoller {
+    fn watched(&self) -> MutexGuard<'_, WatchTable> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of ends until the keeper is dropped.
+    /// Tells of ends until the watcher is dropped.
     fn wait(&self) {
         let mut events: Vec<Event> = Vec::with_capacity(64);
         while !self.ended.load(Ordering::Acquire) {

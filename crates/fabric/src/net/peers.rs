@@ -1,6 +1,6 @@
 //! The peers of an endpoint: how it connects to all of them at once, and the state of each.
 
-use super::dialer::{Connected, Connection, Dialer, Next};
+use super::dialer::{Connected, Connection, Dialer, RedialResult};
 use crate::{FabricError, NodeId, NodeInfo, NodeState, Result};
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::thread::ScopedJoinHandle;
 const MOST_NODES: usize = u16::MAX as usize;
 
 /// A node as its endpoint knows it, and the connection to it.
-pub(crate) trait Peer: Sized {
+pub(crate) trait NetworkPeer: Sized {
     /// What carries the verbs.
     type Connection: Connection;
 
@@ -160,7 +160,7 @@ fn errors<C: Connection>(dialed: &[Dialed<C>]) -> impl Iterator<Item = &FabricEr
 /// All peers of an endpoint, by their nodes.
 pub(crate) struct Peers<L>(Box<[RefCell<L>]>);
 
-impl<P: Peer> fmt::Debug for Peers<P> {
+impl<P: NetworkPeer> fmt::Debug for Peers<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = self.0.iter().filter_map(|peer| {
             let peer = peer.try_borrow().ok()?;
@@ -170,7 +170,7 @@ impl<P: Peer> fmt::Debug for Peers<P> {
     }
 }
 
-impl<L: Peer> Peers<L> {
+impl<L: NetworkPeer> Peers<L> {
     /// The peers of what was dialed, in the order of the nodes.
     ///
     /// # Errors
@@ -231,7 +231,7 @@ impl<L: Peer> Peers<L> {
     pub(crate) fn open(
         &self,
         node: NodeId,
-        next: impl FnOnce(&mut L) -> Next,
+        next: impl FnOnce(&mut L) -> RedialResult,
     ) -> Result<RefMut<'_, L>> {
         let peer = self.get(node)?.borrow_mut();
         if peer.is_open() {
@@ -242,7 +242,11 @@ impl<L: Peer> Peers<L> {
     }
 
     #[cold]
-    fn reopened(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<RefMut<'_, L>> {
+    fn reopened(
+        &self,
+        node: NodeId,
+        next: impl FnOnce(&mut L) -> RedialResult,
+    ) -> Result<RefMut<'_, L>> {
         match self.closed_state(node, next)? {
             NodeState::Up => Ok(self.get(node)?.borrow_mut()),
             NodeState::Down(error) => Err(error),
@@ -260,7 +264,7 @@ impl<L: Peer> Peers<L> {
     pub(crate) fn state(
         &self,
         node: NodeId,
-        next: impl FnOnce(&mut L) -> Next,
+        next: impl FnOnce(&mut L) -> RedialResult,
     ) -> Result<NodeState> {
         if self.get(node)?.borrow().is_open() {
             return Ok(NodeState::Up);
@@ -271,11 +275,15 @@ impl<L: Peer> Peers<L> {
     /// The state of a node whose connection is not open. One that is the same as
     /// before, or was never connected to, is up again.
     #[cold]
-    fn closed_state(&self, node: NodeId, next: impl FnOnce(&mut L) -> Next) -> Result<NodeState> {
+    fn closed_state(
+        &self,
+        node: NodeId,
+        next: impl FnOnce(&mut L) -> RedialResult,
+    ) -> Result<NodeState> {
         let mut peer = self.get(node)?.borrow_mut();
         let incarnation = match next(&mut peer) {
-            Next::None(attempt) => return Ok(NodeState::Down(peer.down(attempt))),
-            Next::Made(incarnation) => incarnation,
+            RedialResult::None(attempt) => return Ok(NodeState::Down(peer.down(attempt))),
+            RedialResult::Made(incarnation) => incarnation,
         };
         let known = peer.info().incarnation;
         if known != incarnation {
@@ -300,7 +308,7 @@ impl<L: Peer> Peers<L> {
     pub(crate) fn adopt(
         &self,
         node: NodeId,
-        next: impl FnOnce(&mut L) -> Next,
+        next: impl FnOnce(&mut L) -> RedialResult,
     ) -> Result<NodeInfo> {
         match self.state(node, next)? {
             NodeState::Up => {}
@@ -329,7 +337,7 @@ impl<L: Peer> Peers<L> {
     }
 }
 
-impl<'l, L: Peer> IntoIterator for &'l Peers<L> {
+impl<'l, L: NetworkPeer> IntoIterator for &'l Peers<L> {
     type Item = &'l RefCell<L>;
     type IntoIter = std::slice::Iter<'l, RefCell<L>>;
 

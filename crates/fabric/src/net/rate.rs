@@ -47,18 +47,18 @@ impl Rate {
 
 /// What is left of a rate.
 #[derive(Debug)]
-pub(crate) struct Meter(Mutex<[Option<Bucket>; 2]>);
+pub(crate) struct RateMeter(Mutex<[Option<Bucket>; 2]>);
 
 /// What may be done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum May {
+pub(crate) enum RateAllowance {
     /// At most so many verbs and bytes.
     Do(usize, usize),
     /// Nothing for so long.
     Wait(Duration),
 }
 
-impl Meter {
+impl RateMeter {
     /// Nothing for a rate without limits.
     pub(crate) fn new(rate: Rate) -> Option<Self> {
         let now = now();
@@ -69,7 +69,7 @@ impl Meter {
     }
 
     /// What may be done now.
-    pub(crate) fn may(&self) -> May {
+    pub(crate) fn may(&self) -> RateAllowance {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = now();
         let mut left = [usize::MAX; 2];
@@ -83,9 +83,9 @@ impl Meter {
             }
         }
         if wait.is_zero() {
-            May::Do(left[0], left[1])
+            RateAllowance::Do(left[0], left[1])
         } else {
-            May::Wait(wait)
+            RateAllowance::Wait(wait)
         }
     }
 
@@ -186,6 +186,6 @@ mod tests {
             bytes: None,
         };
         assert!(matches!(none.check(), Err(FabricError::BadOption { .. })));
-        assert!(Rate::UNLIMITED.check().is_ok() && Meter::new(Rate::UNLIMITED).is_none());
+        assert!(Rate::UNLIMITED.check().is_ok() && RateMeter::new(Rate::UNLIMITED).is_none());
     }
 }

@@ -12,12 +12,12 @@ pub(crate) const LEAST: usize = 4 << 10;
 
 /// Bytes that are held, of those that may be.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ByteBudget {
     limit: usize,
     held: AtomicUsize,
 }
 
-impl Room {
+impl ByteBudget {
     /// Empty, of so many bytes.
     pub(crate) const fn new(limit: usize) -> Self {
         Self {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn shares_shrink_and_never_go_past_the_limit_but_for_the_least() {
-        let (all, grant) = (Room::new(1 << 20), Room::new(1 << 18));
+        let (all, grant) = (ByteBudget::new(1 << 20), ByteBudget::new(1 << 18));
         let mut shares = Vec::new();
         for _ in 0..100 {
             let share = all.share(Some(&grant), 1 << 17);

@@ -15,7 +15,7 @@ pub(crate) const DEFAULT: Duration = Duration::from_micros(100);
 
 /// Decides, from how the last waits went.
 #[derive(Debug)]
-pub(crate) struct Spin {
+pub(crate) struct SpinPolicy {
     /// The longest that a wait is looked through.
     longest: Nanos,
     /// How long the waits took that were looked through to their ends: the mean, later ones
@@ -52,7 +52,7 @@ const FOR_EVER: Nanos = 1 << 56;
 /// A wait is looked through for this long at least, if it is at all.
 const SHORTEST: Nanos = 10_000;
 
-impl Spin {
+impl SpinPolicy {
     /// Looks through waits of up to `longest`; 0 is to sleep always.
     pub(crate) fn new(longest: Nanos) -> Self {
         let longest = longest.min(FOR_EVER);
@@ -117,7 +117,7 @@ mod tests {
 
     /// Looks every microsecond until what is waited for comes, after so long, or until it is to
     /// sleep; returns how often it looked.
-    fn wait(spin: &mut Spin, now: &mut Nanos, after: Nanos) -> u64 {
+    fn wait(spin: &mut SpinPolicy, now: &mut Nanos, after: Nanos) -> u64 {
         let (began, mut looks) = (*now, 0);
         while *now < began + after && spin.goes_on(*now) {
             looks += 1;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_comes_soon_is_looked_for_until_it_comes() {
-        let (mut spin, mut now) = (Spin::new(LONGEST), 0);
+        let (mut spin, mut now) = (SpinPolicy::new(LONGEST), 0);
         for _ in 0..1000 {
             assert_eq!(wait(&mut spin, &mut now, 20_000), 20);
         }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_never_comes_soon_is_mostly_slept_for_and_tried_now_and_then() {
-        let (mut spin, mut now) = (Spin::new(LONGEST), 0);
+        let (mut spin, mut now) = (SpinPolicy::new(LONGEST), 0);
         let waits = 10_000;
         let spun = (0..waits)
             .filter(|_| wait(&mut spin, &mut now, 500_000) > 0)
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn whose_processor_is_taken_sleeps() {
-        let (mut spin, mut now) = (Spin::new(LONGEST), 0);
+        let (mut spin, mut now) = (SpinPolicy::new(LONGEST), 0);
         assert!(spin.goes_on(now));
         now += 4_000_000;
         assert!(!spin.goes_on(now) && !spin.goes_on(now + 1));
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn who_may_look_for_ever_does() {
-        let (mut spin, mut now) = (Spin::new(Nanos::MAX), 0);
+        let (mut spin, mut now) = (SpinPolicy::new(Nanos::MAX), 0);
         assert_eq!(wait(&mut spin, &mut now, 100_000_000), 100_000);
     }
 
     #[test]
     fn who_may_not_look_sleeps_always() {
-        let (mut spin, mut now) = (Spin::new(0), 0);
+        let (mut spin, mut now) = (SpinPolicy::new(0), 0);
         for _ in 0..100 {
             assert_eq!(wait(&mut spin, &mut now, 1_000), 0);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What goes with the memory of a node that another process owns.
-pub(super) struct Attached {
+pub(super) struct Attachment {
     /// Under which it is served, and what was wanted of it.
     pub(super) name: String,
     pub(super) rights: Rights,
@@ -18,7 +18,7 @@ pub(super) struct Attached {
     _watcher: fd_passing::Watcher,
 }
 
-impl Attached {
+impl Attachment {
     /// Which of its owners it has, or had last.
     pub(super) fn life(&self) -> u64 {
         self.lives.load(Ordering::Acquire)
@@ -54,7 +54,7 @@ pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
         gone: Arc::clone(&gone),
         lives: Arc::clone(&lives),
     };
-    let attached = Attached {
+    let attached = Attachment {
         name: name.into(),
         rights: wanted,
         lives,

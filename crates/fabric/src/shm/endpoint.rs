@@ -8,8 +8,8 @@
 //! completion and the lines have arrived. (Verbs that need not wait are not posted: see
 //! [`VerbFuture`](crate::VerbFuture).)
 
-use super::attach::Attached;
-use super::calls::{Asked, Asking};
+use super::attach::Attachment;
+use super::calls::{CallChannels, OutgoingCall};
 use super::parked::ParkedMessages;
 use super::settled::Settled;
 use crate::memory::{Node, mailbox};
@@ -43,7 +43,7 @@ pub struct ShmEndpoint {
     wanted: [Cell<(u16, u64, usize)>; BURST],
     wanted_count: Cell<usize>,
     parked: ParkedMessages,
-    asking: Asking,
+    call_channels: CallChannels,
     /// Messages that wait for room and calls that wait for replies. They keep their places in the
     /// send queue.
     lasting: Cell<usize>,
@@ -69,7 +69,7 @@ const BURST: usize = 4;
 /// A verb posted to shared memory.
 pub struct ShmPosted {
     number: u64,
-    rest: Rest,
+    rest: CompletionAction,
 }
 
 impl fmt::Debug for ShmPosted {
@@ -81,7 +81,7 @@ impl fmt::Debug for ShmPosted {
 }
 
 /// What is left to do when a posted verb completes.
-enum Rest {
+enum CompletionAction {
     /// Copy from byte `from` of the node's memory.
     Copy {
         node: u16,
@@ -97,7 +97,7 @@ enum Rest {
     Done(Option<Completion>),
 }
 
-impl Rest {
+impl CompletionAction {
     const fn done(completion: Completion) -> Self {
         Self::Done(Some(completion))
     }
@@ -125,7 +125,7 @@ impl ShmEndpoint {
             wanted: Default::default(),
             wanted_count: Cell::new(0),
             parked: ParkedMessages::default(),
-            asking: Asking::default(),
+            call_channels: CallChannels::default(),
             lasting: Cell::new(0),
         }
     }
@@ -169,7 +169,7 @@ impl ShmEndpoint {
 
     /// Does what a verb does when it is posted; returns what is left.
     #[inline]
-    fn start(&self, verb: Verb) -> Result<Rest> {
+    fn start(&self, verb: Verb) -> Result<CompletionAction> {
         let needed = verb.needs();
         Ok(match verb {
             Verb::Read { from, into } => return self.start_read(from, into),
@@ -179,23 +179,23 @@ impl ShmEndpoint {
                     self.prefetch_soon(piece.from.node.0, byte, piece.len);
                 }
                 check_gathered(&pieces, &into)?;
-                Rest::Gather(Box::new((pieces, Some(into))))
+                CompletionAction::Gather(Box::new((pieces, Some(into))))
             }
             Verb::Write { to, data } => {
                 let (node, byte) = self.locate(to, data.len() as u64, needed)?;
                 node.words().copy_in(byte, data.len(), data.words());
-                Rest::done(Completion::Placed)
+                CompletionAction::done(Completion::Placed)
             }
             Verb::CompareSwap { at, expected, new } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
                 let word = node.words().compare_swap(byte, expected, new);
-                Rest::done(Completion::Word(word))
+                CompletionAction::done(Completion::Word(word))
             }
             Verb::FetchAdd { at, add } => {
                 check_aligned(at)?;
                 let (node, byte) = self.locate(at, 8, needed)?;
-                Rest::done(Completion::Word(node.words().fetch_add(byte, add)))
+                CompletionAction::done(Completion::Word(node.words().fetch_add(byte, add)))
             }
             Verb::Call {
                 node,
@@ -221,7 +221,10 @@ impl ShmEndpoint {
                     .parked
                     .deliver_or_park((to.node.0, node), message, deadline);
                 self.note_lasting();
-                parked.map_or(Rest::done(Completion::Placed), Rest::Deliver)
+                parked.map_or(
+                    CompletionAction::done(Completion::Placed),
+                    CompletionAction::Deliver,
+                )
             }
         })
     }
@@ -232,7 +235,8 @@ impl ShmEndpoint {
     }
 
     fn note_lasting(&self) {
-        self.lasting.set(self.parked.len() + self.asking.open());
+        self.lasting
+            .set(self.parked.len() + self.call_channels.open());
     }
 
     /// Posts a call to another process; one to a node of this process is answered by this thread,
@@ -242,24 +246,24 @@ impl ShmEndpoint {
         (node, region): (NodeId, RegionId),
         request: Buffer,
         mut reply: Buffer,
-    ) -> Result<Rest> {
+    ) -> Result<CompletionAction> {
         let start = RemoteAddr {
             node,
             region,
             offset: 0,
         };
         let (owner, _) = self.locate(start, 0, Rights::NONE)?;
-        if let Some(attached) = owner.companion::<Attached>() {
-            let asked = Asked {
+        if let Some(attached) = owner.companion::<Attachment>() {
+            let call = OutgoingCall {
                 region,
                 request,
                 reply,
                 timeout: self.core.limits.verb_timeout,
                 deadline: self.deadline(),
             };
-            let asked = self.asking.post(node, attached, asked)?;
+            let answer = self.call_channels.post(node, attached, call)?;
             self.note_lasting();
-            return Ok(Rest::Ask(asked));
+            return Ok(CompletionAction::Ask(answer));
         }
         let handler = owner.handler(node, region)?;
         if !handler.checks_callers() {
@@ -273,7 +277,7 @@ impl ShmEndpoint {
         };
         let bytes = owner.answer_call(&*handler, region, &request, &mut reply, &allowed);
         reply.truncate(bytes);
-        Ok(Rest::done(Completion::Replied(reply)))
+        Ok(CompletionAction::done(Completion::Replied(reply)))
     }
 
     /// Sees to what lasts; returns how many verbs are done.
@@ -281,7 +285,7 @@ impl ShmEndpoint {
     fn settle_lasting(&self) -> usize {
         let now = self.now();
         let delivered = self.parked.deliver(&self.nodes, now);
-        let answered = self.asking.collect(&self.nodes, now);
+        let answered = self.call_channels.collect(&self.nodes, now);
         self.note_lasting();
         delivered + answered
     }
@@ -306,10 +310,10 @@ impl ShmEndpoint {
     }
 
     #[inline(always)]
-    fn start_read(&self, from: RemoteAddr, into: Buffer) -> Result<Rest> {
+    fn start_read(&self, from: RemoteAddr, into: Buffer) -> Result<CompletionAction> {
         let (_, byte) = self.locate(from, into.len() as u64, Rights::READ)?;
         self.prefetch_soon(from.node.0, byte, into.len());
-        Ok(Rest::Copy {
+        Ok(CompletionAction::Copy {
             node: from.node.0,
             from: byte,
             into: Some(into),
@@ -358,8 +362,8 @@ impl ShmEndpoint {
     }
 }
 
-/// What a call costs, in READs: 2.4 to 3.5 where its client executes it; 4.6 of another process with
-/// 16 of either under way, and 52 with one, for then each call wakes its owner.
+/// What a call costs, in READs: 2.4 to 3.5 where its client executes it; 4.6 of another process
+/// with 16 of either under way, and 52 with one, for then each call wakes its owner.
 const CALL_COST: f64 = 4.0;
 
 impl Endpoint for ShmEndpoint {
@@ -456,7 +460,9 @@ impl Endpoint for ShmEndpoint {
             return Poll::Pending;
         }
         match &mut posted.rest {
-            Rest::Copy { node, from, into } => Poll::Ready(self.finish_read(*node, *from, into)),
+            CompletionAction::Copy { node, from, into } => {
+                Poll::Ready(self.finish_read(*node, *from, into))
+            }
             _ => unreachable!("posted as a read"),
         }
     }
@@ -472,20 +478,20 @@ impl Endpoint for ShmEndpoint {
             return Poll::Pending;
         }
         Poll::Ready(match &mut posted.rest {
-            Rest::Copy { node, from, into } => {
+            CompletionAction::Copy { node, from, into } => {
                 self.finish_read(*node, *from, into).map(Completion::Filled)
             }
-            Rest::Gather(gather) => {
+            CompletionAction::Gather(gather) => {
                 let (pieces, into) = &mut **gather;
                 let mut into = into.take().expect("a gather completes once");
                 self.gather(pieces, &mut into)
                     .map(|()| Completion::Filled(into))
             }
-            Rest::Deliver(delivery) => {
+            CompletionAction::Deliver(delivery) => {
                 return delivery.poll(cx).map_ok(|()| Completion::Placed);
             }
-            Rest::Ask(asked) => return asked.poll(cx).map_ok(Completion::Replied),
-            Rest::Done(done) => Ok(done.take().expect("a verb completes once")),
+            CompletionAction::Ask(asked) => return asked.poll(cx).map_ok(Completion::Replied),
+            CompletionAction::Done(done) => Ok(done.take().expect("a verb completes once")),
         })
     }
 
@@ -495,8 +501,8 @@ impl Endpoint for ShmEndpoint {
             self.sent.set(self.posted.get());
             self.prefetch();
             self.core.counters.doorbell_rung();
-            if self.asking.open() > 0 {
-                self.asking.ring();
+            if self.call_channels.open() > 0 {
+                self.call_channels.ring();
             }
         }
     }
@@ -542,7 +548,8 @@ impl Endpoint for ShmEndpoint {
         // Then nothing comes but the deadline, or what another thread does. That is looked for more
         // seldom the longer it does not come: many threads that sleep shall not take the
         // processors.
-        let is_asleep = deadline.is_some() && left > NAP && !has_parked && self.asking.open() == 0;
+        let is_asleep =
+            deadline.is_some() && left > NAP && !has_parked && self.call_channels.open() == 0;
         if is_asleep {
             std::thread::sleep(left.min(NAP * (1 << idle_turns.min(6))));
         } else if idle_turns < SPINS {
@@ -553,7 +560,7 @@ impl Endpoint for ShmEndpoint {
             // Nobody tells when a mailbox has room.
             let nap = left.min(NAP);
             let left = if has_parked { nap } else { left };
-            if !self.asking.sleep(left) {
+            if !self.call_channels.sleep(left) {
                 std::thread::sleep(nap);
             }
         }

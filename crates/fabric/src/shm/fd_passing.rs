@@ -15,7 +15,7 @@
 use crate::error::os;
 use crate::memory::{FileId, id_of, read_only};
 use crate::net::BACKLOG;
-use crate::unix_socket::{Received, receive_within, send_file, span, user_of_peer};
+use crate::unix_socket::{UnixSocketMessage, receive_within, send_file, span, user_of_peer};
 use crate::{FabricError, Result, Rights};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -42,7 +42,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SPEAK_WITHIN: Duration = Duration::from_secs(1);
 /// How long the owner takes no clients after it ran out of files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a client waits between two looks for an owner that may come back: at first, and at most.
+/// How long a client waits between two looks for an owner that may come back: at first, and at
+/// most.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);
 /// The kernel's limit on a socket's name is 108 bytes; the prefix and a zero byte take their part.
@@ -368,20 +369,20 @@ fn check_owner(stream: &UnixStream, name: &str) -> Result<()> {
 
 fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
     match receive_within(stream, ANSWER_WITHIN)? {
-        Received::Byte(WELCOME, Some(file)) => Ok(file),
-        Received::Byte(REFUSED, _) => Err(FabricError::Os {
+        UnixSocketMessage::Byte(WELCOME, Some(file)) => Ok(file),
+        UnixSocketMessage::Byte(REFUSED, _) => Err(FabricError::Os {
             call: "attaching",
             error: format!("the owner of {name:?} refused"),
         }),
-        Received::Byte(found, _) => Err(FabricError::NotFarslot {
+        UnixSocketMessage::Byte(found, _) => Err(FabricError::NotFarslot {
             what: format!("whoever serves {name:?}"),
             found: found.into(),
             expected: WELCOME.into(),
         }),
-        Received::Nothing => Err(FabricError::Os {
+        UnixSocketMessage::Nothing => Err(FabricError::Os {
             call: "attaching",
             error: format!("the owner of {name:?} did not answer within 5 s"),
         }),
-        Received::Closed => Err(FabricError::NoSuchRegion { name: name.into() }),
+        UnixSocketMessage::Closed => Err(FabricError::NoSuchRegion { name: name.into() }),
     }
 }

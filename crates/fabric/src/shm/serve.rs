@@ -1,6 +1,6 @@
 //! Serves a node to other processes by name.
 
-use super::calls::Answering;
+use super::calls::RingCallService;
 use super::fd_passing;
 use crate::event_loop::EventLoop;
 use crate::memory::{Node, NodeMemory, RegionSpec, raise_file_limit};
@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// What goes with the memory: first no more clients come, then those that call are left.
-struct Served {
+struct ServingGuards {
     _watcher: fd_passing::Watcher,
-    answering: Arc<Answering>,
+    service: Arc<RingCallService>,
 }
 
 impl Node {
@@ -48,17 +48,17 @@ impl Node {
     /// what the system says.
     pub fn serve_file(self, name: &str, file: &OwnedFd) -> Result<Self> {
         raise_file_limit();
-        let answering = Arc::new(Answering::new(self.clone())?);
-        let callee = Arc::clone(&answering);
+        let service = Arc::new(RingCallService::new(self.clone())?);
+        let callee = Arc::clone(&service);
         let take_caller = move |stream, rights| {
             if let Err(error) = callee.admit(stream, rights) {
                 log::error!("a client that wants to call is refused: {error}");
             }
         };
         let watcher = fd_passing::serve(name, file.as_fd(), Box::new(take_caller))?;
-        let served = Served {
+        let served = ServingGuards {
             _watcher: watcher,
-            answering,
+            service,
         };
         Ok(self.with_companion(Arc::new(served)))
     }
@@ -71,8 +71,8 @@ impl Node {
     /// # Errors
     /// What the system says.
     pub fn event_loop(&self) -> Result<Option<EventLoop<'_>>> {
-        match self.companion::<Served>() {
-            Some(served) => served.answering.event_loop(),
+        match self.companion::<ServingGuards>() {
+            Some(served) => served.service.event_loop(),
             None => Ok(None),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) type MakeHandler = Box<dyn Fn() -> Arc<dyn Handler> + Send>;
 
 /// The calls of a node.
-pub(super) struct Calls {
+pub(super) struct NodeCallQueue {
     make: Option<MakeHandler>,
     pub(super) handler: Option<Arc<dyn Handler>>,
     /// Calls that no thread has taken.
@@ -20,7 +20,7 @@ pub(super) struct Calls {
     pub(super) stops: u32,
 }
 
-impl Calls {
+impl NodeCallQueue {
     pub(super) fn new(threads: u32) -> Self {
         Self {
             make: None,

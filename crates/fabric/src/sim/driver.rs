@@ -263,12 +263,12 @@ impl Simulation {
 #[derive(Default)]
 struct TaskCount(Rc<Cell<usize>>);
 
-struct Counted(Rc<Cell<usize>>);
+struct TaskGuard(Rc<Cell<usize>>);
 
 impl TaskCount {
-    fn one_more(&self) -> Counted {
+    fn one_more(&self) -> TaskGuard {
         self.0.set(self.0.get() + 1);
-        Counted(Rc::clone(&self.0))
+        TaskGuard(Rc::clone(&self.0))
     }
 
     fn get(&self) -> usize {
@@ -276,7 +276,7 @@ impl TaskCount {
     }
 }
 
-impl Drop for Counted {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -333,7 +333,7 @@ struct Task<F> {
     future: Pin<Box<F>>,
     waker: Option<(Waker, Waker)>,
     rope: Arc<Rope>,
-    _counted: (Counted, Option<Counted>),
+    _counted: (TaskGuard, Option<TaskGuard>),
 }
 
 impl<F: Future> Future for Task<F> {

@@ -9,13 +9,13 @@ use crate::{FabricError, NodeId};
 use rand::RngExt;
 
 /// A timed fault of a plan, as an event carries it.
-enum Fault {
+enum ScheduledFault {
     StopNode(usize),
     ReturnNode(usize),
     StopClient(usize),
 }
 
-impl Fault {
+impl ScheduledFault {
     const fn number(&self) -> u32 {
         match *self {
             Self::StopNode(index) => 3 * index as u32,
@@ -46,15 +46,18 @@ impl State {
             .iter_mut()
             .for_each(|node| node.verbs_executed = 0);
         for index in 0..self.faults.node_stops.len() {
-            self.schedule(self.faults.node_stops[index].when, &Fault::StopNode(index));
+            self.schedule(
+                self.faults.node_stops[index].when,
+                &ScheduledFault::StopNode(index),
+            );
         }
         for index in 0..self.faults.client_stops.len() {
             let stop = self.faults.client_stops[index];
-            self.schedule(stop.when, &Fault::StopClient(index));
+            self.schedule(stop.when, &ScheduledFault::StopClient(index));
         }
     }
 
-    fn schedule(&mut self, when: When, fault: &Fault) {
+    fn schedule(&mut self, when: When, fault: &ScheduledFault) {
         match when {
             When::At(at) => self.schedule_at(from_nanos(at).max(self.now), fault),
             When::AfterVerbs(0) => self.schedule_at(self.now, fault),
@@ -62,17 +65,21 @@ impl State {
         }
     }
 
-    fn schedule_at(&mut self, at: Picos, fault: &Fault) {
+    fn schedule_at(&mut self, at: Picos, fault: &ScheduledFault) {
         let (plan, fault) = (self.plan, fault.number());
         self.queue.push(at, Event::Fault { plan, fault });
     }
 
     /// Lets a timed fault of the plan in force set in.
     pub(super) fn strike(&mut self, fault: u32) {
-        match Fault::from_number(fault) {
-            Fault::StopNode(index) => self.stop_node_as_planned(index, None),
-            Fault::ReturnNode(index) => self.return_node(self.faults.node_stops[index].node.0),
-            Fault::StopClient(index) => self.stop_client(self.faults.client_stops[index].client.0),
+        match ScheduledFault::from_number(fault) {
+            ScheduledFault::StopNode(index) => self.stop_node_as_planned(index, None),
+            ScheduledFault::ReturnNode(index) => {
+                self.return_node(self.faults.node_stops[index].node.0)
+            }
+            ScheduledFault::StopClient(index) => {
+                self.stop_client(self.faults.client_stops[index].client.0)
+            }
         }
     }
 
@@ -94,7 +101,7 @@ impl State {
         self.stop_node(stop.node.0, answered);
         if let Some(after) = stop.back_after {
             let at = self.now + from_nanos(after);
-            self.schedule_at(at, &Fault::ReturnNode(index));
+            self.schedule_at(at, &ScheduledFault::ReturnNode(index));
         }
     }
 

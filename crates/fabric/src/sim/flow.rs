@@ -6,7 +6,7 @@
 
 use super::clock::{Event, Picos};
 use super::nic::CacheEntry;
-use super::op::{ALONE, Batch, Loss, NONE, Op, Stage};
+use super::op::{ALONE, Batch, Loss, NONE, PostedVerb, Stage};
 use super::state::State;
 use crate::VerbKind;
 use smallvec::SmallVec;
@@ -137,7 +137,7 @@ impl State {
     fn request_late(&mut self, number: u32) {
         let late = self.ops[number].late();
         let at = self.deadline(number) + self.faults.late_calls.span(&mut self.rng);
-        let op = self.ops.take(Op::vacant);
+        let op = self.ops.take(PostedVerb::vacant);
         self.ops[op] = late;
         self.queue.push(at.max(self.now), Event::Arrive { op });
         self.fail(number, Loss::NoAnswer);

@@ -8,16 +8,16 @@ use crate::{RegionInfo, Rights};
 use std::collections::BTreeMap;
 
 /// A region and a word within it.
-type Place = (u16, u64);
+type WordAddress = (u16, u64);
 
 pub(super) struct Memory {
     regions: Vec<Vec<u64>>,
     rights: Vec<Rights>,
     lengths: Vec<u64>,
-    pending: BTreeMap<Place, Pending>,
+    pending: BTreeMap<WordAddress, UnsettledWord>,
 }
 
-struct Pending {
+struct UnsettledWord {
     value: Masked,
     writer: u32,
     /// Which part of which write it belongs to.
@@ -126,7 +126,7 @@ impl Memory {
         value: Masked,
     ) {
         self.settle_word((region, word));
-        let pending = Pending {
+        let pending = UnsettledWord {
             value,
             writer,
             settling,
@@ -161,13 +161,13 @@ impl Memory {
         }
     }
 
-    fn settle_word(&mut self, place: Place) {
+    fn settle_word(&mut self, place: WordAddress) {
         if let Some(pending) = self.pending.remove(&place) {
             self.apply(place, pending.value);
         }
     }
 
-    fn settle_where(&mut self, mut chosen: impl FnMut(&Place, &Pending) -> bool) {
+    fn settle_where(&mut self, mut chosen: impl FnMut(&WordAddress, &UnsettledWord) -> bool) {
         let mut pending = std::mem::take(&mut self.pending);
         pending.retain(|place, write| {
             let settles = chosen(place, write);
@@ -179,7 +179,7 @@ impl Memory {
         self.pending = pending;
     }
 
-    fn apply(&mut self, (region, word): Place, value: Masked) {
+    fn apply(&mut self, (region, word): WordAddress, value: Masked) {
         let word = &mut self.regions[usize::from(region)][word as usize];
         *word = value.over(*word);
     }

@@ -5,7 +5,7 @@ use super::profile::{NicCacheProfile, NicProfile};
 use lru::LruCache;
 
 /// The NIC of one host.
-pub(super) struct Nic {
+pub(super) struct HostNic {
     /// When each server is free again.
     requester_free: Picos,
     responder_free: Picos,
@@ -14,7 +14,7 @@ pub(super) struct Nic {
     pub(super) cache: NicCache,
 }
 
-impl Nic {
+impl HostNic {
     pub(super) fn new(profile: &NicCacheProfile) -> Self {
         Self {
             requester_free: 0,
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_server_takes_one_after_the_other() {
-        let mut nic = Nic::new(&NicProfile::connectx5_edr().cache);
+        let mut nic = HostNic::new(&NicProfile::connectx5_edr().cache);
         assert_eq!(nic.request(100, 15), 100);
         assert_eq!(nic.request(100, 15), 115);
         assert_eq!(nic.request(200, 15), 200);

@@ -20,7 +20,7 @@ pub(super) const ALONE: u32 = u32::MAX - 1;
 
 /// Remote bytes, and the words that hold them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
+pub(super) struct WordSpan {
     pub(super) region: u16,
     pub(super) first_word: u64,
     /// Bytes of the first word before the span.
@@ -28,7 +28,7 @@ pub(super) struct Span {
     len: usize,
 }
 
-impl Span {
+impl WordSpan {
     fn new(at: RemoteAddr, len: usize) -> Self {
         Self {
             region: at.region.0,
@@ -95,13 +95,13 @@ pub(super) enum Loss {
 }
 
 /// A posted verb. Slots are used again, with the memory of `data`.
-pub(super) struct Op {
+pub(super) struct PostedVerb {
     pub(super) client: u32,
     pub(super) node: u16,
     /// Of the node that it was posted to.
     pub(super) incarnation: u64,
     pub(super) kind: VerbKind,
-    pub(super) spans: SmallVec<[Span; 1]>,
+    pub(super) spans: SmallVec<[WordSpan; 1]>,
     /// The words that hold the spans, one span after the other: what a read found or a write
     /// brings.
     pub(super) data: Vec<u64>,
@@ -132,7 +132,7 @@ pub(super) struct Op {
     pub(super) is_late: bool,
 }
 
-impl Op {
+impl PostedVerb {
     pub(super) fn vacant() -> Self {
         Self {
             client: 0,
@@ -203,14 +203,16 @@ impl Op {
     fn load_request(&mut self, verb: Verb) -> Option<Buffer> {
         match verb {
             Verb::Read { from, into } => {
-                self.spans.push(Span::new(from, into.len()));
+                self.spans.push(WordSpan::new(from, into.len()));
                 self.data.resize(self.spans[0].words(), 0);
                 return Some(into);
             }
             Verb::ReadMany { pieces, into } => {
-                let spans = pieces.iter().map(|piece| Span::new(piece.from, piece.len));
+                let spans = pieces
+                    .iter()
+                    .map(|piece| WordSpan::new(piece.from, piece.len));
                 self.spans.extend(spans);
-                let words = self.spans.iter().map(Span::words).sum();
+                let words = self.spans.iter().map(WordSpan::words).sum();
                 self.data.resize(words, 0);
                 return Some(into);
             }
@@ -220,7 +222,7 @@ impl Op {
                 self.load_write(to, &data);
             }
             Verb::CompareSwap { at, expected, new } => {
-                self.spans.push(Span::new(at, 8));
+                self.spans.push(WordSpan::new(at, 8));
                 self.operands = [expected, new];
             }
             Verb::Call {
@@ -235,7 +237,7 @@ impl Op {
                 return Some(reply);
             }
             Verb::FetchAdd { at, add } => {
-                self.spans.push(Span::new(at, 8));
+                self.spans.push(WordSpan::new(at, 8));
                 self.operands = [add, 0];
             }
         }
@@ -243,7 +245,7 @@ impl Op {
     }
 
     fn load_write(&mut self, to: RemoteAddr, data: &Buffer) {
-        let span = Span::new(to, data.len());
+        let span = WordSpan::new(to, data.len());
         self.data.resize(span.words(), 0);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.data);
         bytes[span.shift..span.shift + span.len].copy_from_slice(data);
@@ -402,19 +404,19 @@ mod tests {
     fn masks_cover_exactly_the_bytes_of_a_span() {
         for offset in 0..8 {
             for len in 1..40 {
-                let span = Span::new(at(offset), len);
+                let span = WordSpan::new(at(offset), len);
                 let bits: u32 = (0..span.words()).map(|i| span.mask(i).count_ones()).sum();
                 assert_eq!(bits as usize, 8 * len, "{offset} {len}");
             }
         }
-        assert_eq!(Span::new(at(3), 2).mask(0), 0xff_ff00_0000);
-        assert_eq!(Span::new(at(3), 0).words(), 0);
+        assert_eq!(WordSpan::new(at(3), 2).mask(0), 0xff_ff00_0000);
+        assert_eq!(WordSpan::new(at(3), 0).words(), 0);
     }
 
     #[test]
     fn unaligned_bytes_go_out_and_come_back() {
         let pool = BufferPool::new(1 << 10, 1 << 16);
-        let mut op = Op::vacant();
+        let mut op = PostedVerb::vacant();
         let data = pool.copy_of(b"linear probing").unwrap();
         op.load(0, Verb::Write { to: at(5), data });
         let written = op.data.clone();

@@ -1,14 +1,14 @@
 //! The state of a world, and the loop that executes its events in order.
 
-use super::call_queue::Calls;
+use super::call_queue::NodeCallQueue;
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
-use super::nic::{CacheEntry, Costs, Nic};
-use super::op::{Batch, ClientId, NONE, Op, Slab, Stage};
+use super::nic::{CacheEntry, Costs, HostNic};
+use super::op::{Batch, ClientId, NONE, PostedVerb, Slab, Stage};
 use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
-use super::trace::{OfClass, Trace};
+use super::trace::{EventTrace, OfClass};
 use crate::verb::Verb;
 use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState, OperationClass};
 use rand::{RngExt, SeedableRng};
@@ -23,10 +23,10 @@ pub(super) struct State {
     pub(super) queue: EventQueue,
     pub(super) digest: Digest,
     pub(super) rng: ChaCha8Rng,
-    pub(super) hosts: Vec<Nic>,
+    pub(super) hosts: Vec<HostNic>,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
-    pub(super) ops: Slab<Op>,
+    pub(super) ops: Slab<PostedVerb>,
     pub(super) batches: Slab<Batch>,
     pub(super) faults: FaultPlan,
     /// Number of the fault plan in force: the events of earlier ones are void.
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) noticeable: u64,
     /// Tasks to be woken once the state is unlocked.
     pub(super) to_wake: Vec<Waker>,
-    pub(super) trace: Trace,
+    pub(super) trace: EventTrace,
 }
 
 pub(super) struct Node {
@@ -53,7 +53,7 @@ pub(super) struct Node {
     pub(super) inbox_waiters: Vec<Waker>,
     /// When the owner's CPU is free again.
     pub(super) cpu_free: Picos,
-    pub(super) calls: Calls,
+    pub(super) calls: NodeCallQueue,
     pub(super) verbs_executed: u64,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Client {
     pub(super) host: u32,
     pub(super) verb_timeout: crate::Nanos,
     /// The connection to each node.
-    pub(super) pairs: Vec<QueuePair>,
+    pub(super) pairs: Vec<QueuePairState>,
     /// Posted since the last doorbell.
     pub(super) unrung: Vec<u32>,
     /// Completed, not taken by the endpoint yet.
@@ -75,7 +75,7 @@ pub(super) struct Client {
     pub(super) notified: bool,
 }
 
-pub(super) struct QueuePair {
+pub(super) struct QueuePairState {
     /// The node's incarnation when the pair was connected.
     pub(super) incarnation: u64,
     /// What the client's last verb failed with that got no answer, or one of another incarnation,
@@ -102,7 +102,7 @@ impl State {
             queue: EventQueue::default(),
             digest: Digest::new(seed),
             rng: ChaCha8Rng::seed_from_u64(seed),
-            hosts: vec![Nic::new(&cache)],
+            hosts: vec![HostNic::new(&cache)],
             nodes: Vec::new(),
             clients: Vec::new(),
             ops: Slab::default(),
@@ -113,7 +113,7 @@ impl State {
             notified: Vec::new(),
             noticeable: 0,
             to_wake: Vec::new(),
-            trace: Trace::of_environment(seed),
+            trace: EventTrace::of_environment(seed),
         }
     }
 
@@ -121,7 +121,7 @@ impl State {
     #[inline]
     pub(super) fn tell(&mut self, number: u32, event: fmt::Arguments<'_>) {
         if self.trace.is_on() {
-            let Op { client, node, .. } = self.ops[number];
+            let PostedVerb { client, node, .. } = self.ops[number];
             self.trace.line(
                 self.now,
                 format_args!("client {client}, node {node}, verb {number}: {event}"),
@@ -130,7 +130,7 @@ impl State {
     }
 
     pub(super) fn add_host(&mut self) -> u32 {
-        self.hosts.push(Nic::new(&self.costs.profile().cache));
+        self.hosts.push(HostNic::new(&self.costs.profile().cache));
         (self.hosts.len() - 1) as u32
     }
 
@@ -154,7 +154,7 @@ impl State {
             inbox_capacity: config.inbox_capacity,
             inbox_waiters: Vec::new(),
             cpu_free: 0,
-            calls: Calls::new(config.owner_threads),
+            calls: NodeCallQueue::new(config.owner_threads),
             verbs_executed: 0,
         });
         node
@@ -186,7 +186,7 @@ impl State {
             usize::from(node),
             "nodes are connected in order"
         );
-        pairs.push(QueuePair {
+        pairs.push(QueuePairState {
             incarnation,
             trouble: None,
             waiting: VecDeque::new(),
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    pub(super) fn pair(&mut self, client: u32, node: u16) -> &mut QueuePair {
+    pub(super) fn pair(&mut self, client: u32, node: u16) -> &mut QueuePairState {
         &mut self.clients[client as usize].pairs[usize::from(node)]
     }
 
@@ -290,7 +290,7 @@ impl State {
         of: Option<OperationClass>,
     ) -> (u32, Option<Buffer>) {
         self.stop_client_in_time(client);
-        let number = self.ops.take(Op::vacant);
+        let number = self.ops.take(PostedVerb::vacant);
         let into = self.ops[number].load(client, verb);
         self.ops[number].posted_at = self.now;
         let node = self.ops[number].node;
@@ -328,7 +328,7 @@ impl State {
         taker.in_flight -= arrived.len();
         for &number in &arrived {
             if self.trace.is_on() {
-                let Op {
+                let PostedVerb {
                     node, ref outcome, ..
                 } = self.ops[number];
                 let told: &dyn fmt::Display = match outcome {

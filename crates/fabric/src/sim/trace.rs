@@ -5,7 +5,7 @@
 //! the verb by its number. What a trace tells changes nothing in the run: the digest is the same.
 
 use super::clock::Picos;
-use super::op::Op;
+use super::op::PostedVerb;
 use crate::{OperationClass, VerbKind};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -21,13 +21,13 @@ const SHOWN: usize = 4;
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
 /// Where the events of a world go, if anywhere.
-pub(super) struct Trace {
+pub(super) struct EventTrace {
     sink: Option<Box<dyn Write + Send>>,
     /// What a line begins with.
     world: String,
 }
 
-impl Trace {
+impl EventTrace {
     /// As the environment says: to the error output too where the file cannot be opened, which is
     /// told there.
     pub(super) fn of_environment(seed: u64) -> Self {
@@ -77,21 +77,21 @@ impl Trace {
     }
 }
 
-impl Op {
+impl PostedVerb {
     /// What is asked for.
     pub(super) fn asked(&self) -> impl fmt::Display + '_ {
-        Asked(self)
+        RequestText(self)
     }
 
     /// What it has found or brought.
     pub(super) fn effect(&self) -> impl fmt::Display + '_ {
-        Effect(self)
+        EffectText(self)
     }
 }
 
-struct Asked<'o>(&'o Op);
+struct RequestText<'o>(&'o PostedVerb);
 
-impl fmt::Display for Asked<'_> {
+impl fmt::Display for RequestText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(op) = self;
         let [first, second] = op.operands;
@@ -112,9 +112,9 @@ impl fmt::Display for Asked<'_> {
     }
 }
 
-struct Effect<'o>(&'o Op);
+struct EffectText<'o>(&'o PostedVerb);
 
-impl fmt::Display for Effect<'_> {
+impl fmt::Display for EffectText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(op) = self;
         match op.kind {

@@ -1,13 +1,13 @@
 //! Where the answers to verbs go, and how long they may be.
 
-use crate::net::agent::{Quota, Served};
+use crate::net::agent::{Quota, ServedNode};
 use crate::net::stream::Outbound;
 use crate::net::wire::FrameKind;
 use crate::{FabricError, Result};
 
 /// Checks that an answer of so many words fits a frame; returns the limit of frames.
 #[inline]
-pub(super) fn check_answer(words: usize, served: &Served) -> Result<usize> {
+pub(super) fn check_answer(words: usize, served: &ServedNode) -> Result<usize> {
     let limit = served.frame_words as usize;
     if words >= limit {
         return Err(FabricError::BufferTooLarge {
@@ -34,7 +34,7 @@ pub(super) fn check_at_once(words: usize, quota: &Quota) -> Result<()> {
 pub(super) fn answer<'o>(
     words: usize,
     out: &'o mut Outbound,
-    served: &Served,
+    served: &ServedNode,
 ) -> Result<&'o mut Vec<u64>> {
     let limit = check_answer(words, served)?;
     Ok(out.entry(FrameKind::Completions, words, limit))

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// A client while a handler answers one of its calls.
-pub(super) struct Calls<'s> {
+pub(super) struct CallingClient<'s> {
     pub(super) grant: &'s Issued,
     /// The most rights that the client asked for.
     pub(super) asked: Rights,
@@ -19,7 +19,7 @@ pub(super) struct Calls<'s> {
     pub(super) refused: Cell<bool>,
 }
 
-impl Caller for Calls<'_> {
+impl Caller for CallingClient<'_> {
     fn check(&self, bytes: Range<u64>, needed: Rights) -> Result<()> {
         let offset = bytes.start;
         let len = bytes.end.saturating_sub(offset);

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::error::Malformed;
 use crate::memory::Node;
 use crate::net::Reports;
-use crate::net::agent::{Dialogue, End, Pause, Quota, Shared, Warn};
+use crate::net::agent::{AgentCore, Dialogue, DisconnectReason, ExecutionPause, Quota, Warn};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// threads: bytes in, bytes out. It is the same code, so that fuzzing it in memory is fuzzing an
 /// agent.
 pub struct Conversation {
-    shared: Shared,
+    shared: AgentCore,
     dialogue: Dialogue,
     input: Inbound,
     out: Outbound,
@@ -41,7 +41,7 @@ impl Conversation {
     pub fn new(node: Node, options: &AgentOptions) -> Result<Self> {
         let service = Executing::new(&node)?;
         let workers = options.workers();
-        let shared = Shared::new(
+        let shared = AgentCore::new(
             node,
             &options.serve,
             &workers,
@@ -92,16 +92,25 @@ impl Conversation {
                 .go_on(input, out, &self.shared, &mut quota, warn);
             self.out.take_bytes(FrameKind::Completions, &mut answers);
             match gone_on {
-                Ok((Pause::Full | Pause::Spent | Pause::Resting, _)) => {}
+                Ok((ExecutionPause::Full | ExecutionPause::Spent | ExecutionPause::Resting, _)) => {
+                }
                 // Refused or cut it is never here: the dialogue has told so already.
-                Ok((Pause::Hungry(_) | Pause::Stalled | Pause::Refused(_) | Pause::Cut, _)) => {
+                Ok((
+                    ExecutionPause::Hungry(_)
+                    | ExecutionPause::Stalled
+                    | ExecutionPause::Refused(_)
+                    | ExecutionPause::Cut,
+                    _,
+                )) => {
                     return Ok(answers);
                 }
                 Err(end) => {
                     self.is_over = true;
                     return match end {
-                        End::Malformed(reason) => Err(reason),
-                        End::Closed | End::Replaced | End::Revoked => Ok(answers),
+                        DisconnectReason::Malformed(reason) => Err(reason),
+                        DisconnectReason::Closed
+                        | DisconnectReason::Replaced
+                        | DisconnectReason::Revoked => Ok(answers),
                     };
                 }
             }

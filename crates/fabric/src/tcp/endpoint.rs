@@ -2,10 +2,10 @@
 
 use super::peer::TcpPeer;
 use crate::net::admission::{Admitted, connect_after};
-use crate::net::dialer::{Dialer, Next};
-use crate::net::peers::{Dialed, Peer as _, Peers, all_reached, dial_all, some_reached};
+use crate::net::dialer::{Dialer, RedialResult};
+use crate::net::peers::{Dialed, NetworkPeer as _, Peers, all_reached, dial_all, some_reached};
 use crate::net::socket::{nanos, now};
-use crate::net::spin::Spin;
+use crate::net::spin::SpinPolicy;
 use crate::net::{ConnectOptions, Posted, Slots};
 use crate::verb::{FromCompletion, check_one_node};
 use crate::{
@@ -34,7 +34,7 @@ pub struct TcpEndpoint {
     /// When nothing more happened.
     idle_since: Cell<Nanos>,
     /// Whether looking for answers pays.
-    spin: RefCell<Spin>,
+    spin: RefCell<SpinPolicy>,
 }
 
 impl fmt::Debug for TcpEndpoint {
@@ -101,12 +101,12 @@ impl TcpEndpoint {
             posted: Cell::new(false),
             sending: Cell::new(false),
             idle_since: Cell::new(0),
-            spin: RefCell::new(Spin::new(nanos(options.spin))),
+            spin: RefCell::new(SpinPolicy::new(nanos(options.spin))),
         })
     }
 
     /// The replacement of a connection that has ended.
-    fn next(&self, peer: &mut TcpPeer) -> Next {
+    fn next(&self, peer: &mut TcpPeer) -> RedialResult {
         peer.next(&self.slots)
     }
 

@@ -4,7 +4,7 @@ use super::serving::Serving;
 use crate::Result;
 use crate::error::Carrier;
 use crate::memory::{AgentClaim, Node};
-use crate::net::agent::{Client, Serve, Service};
+use crate::net::agent::{Client, Serve, VerbService};
 
 /// The verbs come over the connection, and are executed by the agent's threads.
 pub(super) struct Executing {
@@ -22,7 +22,7 @@ impl Executing {
     }
 }
 
-impl Service for Executing {
+impl VerbService for Executing {
     fn carrier(&self) -> Carrier {
         Carrier::Tcp
     }

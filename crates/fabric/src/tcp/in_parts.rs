@@ -7,7 +7,7 @@
 
 use crate::memory::mailbox;
 use crate::net::admission::Issued;
-use crate::net::agent::{Pause, Quota, Served};
+use crate::net::agent::{ExecutionPause, Quota, ServedNode};
 use crate::net::stream::Outbound;
 use crate::net::wire::{FrameKind, Pieces, READ_WORDS, Span, words_of};
 use crate::{FabricError, Message, NodeId, Result, Rights};
@@ -40,7 +40,7 @@ pub(super) enum Gone {
     /// It is done, and so are so many words of the input; a message is to be put.
     Done(usize, Option<Message>),
     /// So many words of the input are done, and this is left of it.
-    Waits(usize, Begun, Pause),
+    Waits(usize, Begun, ExecutionPause),
     /// So many words of the input are done, and it failed; so many more are to be skipped.
     Failed(usize, FabricError, usize),
     /// It failed, and nothing can be told any more.
@@ -49,7 +49,7 @@ pub(super) enum Gone {
 
 /// What going on needs to know.
 pub(super) struct Surroundings<'s> {
-    pub(super) served: &'s Served,
+    pub(super) served: &'s ServedNode,
     pub(super) grant: &'s Issued,
     /// The byte of the node's memory at which a piece of a gather starts.
     pub(super) locate: &'s dyn Fn(Span) -> Result<u64>,
@@ -82,7 +82,7 @@ impl Begun {
                     };
                     Gone::Failed(0, error, 0)
                 } else {
-                    Gone::Waits(0, Self::Stalled { message, until }, Pause::Stalled)
+                    Gone::Waits(0, Self::Stalled { message, until }, ExecutionPause::Stalled)
                 }
             }
             Self::Placing { byte, bytes, .. }
@@ -107,7 +107,7 @@ impl Begun {
                     bytes: bytes - placed,
                     message,
                 };
-                Gone::Waits(words, rest, Pause::Hungry(1))
+                Gone::Waits(words, rest, ExecutionPause::Hungry(1))
             }
             Self::Skipping { words } => {
                 let here = input.len().min(words);
@@ -116,7 +116,7 @@ impl Begun {
                     return Gone::Done(here, None);
                 }
                 let words = words - here;
-                Gone::Waits(here, Self::Skipping { words }, Pause::Hungry(1))
+                Gone::Waits(here, Self::Skipping { words }, ExecutionPause::Hungry(1))
             }
             Self::Copying { byte, bytes, .. }
                 if revoked || !(around.is_open)(byte, bytes.into(), Rights::READ) =>
@@ -161,9 +161,9 @@ fn copy(
             };
             let pause = if quota.work < 8 {
                 quota.work = 0;
-                Pause::Spent
+                ExecutionPause::Spent
             } else {
-                Pause::Full
+                ExecutionPause::Full
             };
             return Gone::Waits(used, rest, pause);
         }

@@ -52,12 +52,12 @@
 //!     bit 0       32       48     56   63
 //!     +-----------+--------+------+----+--------+-----+
 //!     | bytes     | region | verb | 0  | offset | key |  1 READ
-//!     | bytes     | region | 3    | 0  | offset | key | payload, padded to a word       WRITE
-//!     | 0         | region | 4    | 0  | offset | key | expected | new                  COMPARE_SWAP
-//!     | 0         | region | 5    | 0  | offset | key | add                             FETCH_ADD
-//!     | bytes     | region | 6    | 0  | offset | key | imm | payload, padded           WRITE_IMM
-//!     | 0         | region | 8    | 0  | offset | key | holds                           FENCE
-//!     | pieces    | 0      | 2    | 0  | that many READs                              READ_MANY
+//!     | bytes     | region | 3    | 0  | offset | key | payload, padded to a word     WRITE
+//!     | 0         | region | 4    | 0  | offset | key | expected | new                COMPARE_SWAP
+//!     | 0         | region | 5    | 0  | offset | key | add                           FETCH_ADD
+//!     | bytes     | region | 6    | 0  | offset | key | imm | payload, padded         WRITE_IMM
+//!     | 0         | region | 8    | 0  | offset | key | holds                         FENCE
+//!     | pieces    | 0      | 2    | 0  | that many READs                            READ_MANY
 //!     +-----------+--------+------+----+--------+-----+
 //!
 //! kind 2, COMPLETIONS: agent to client, of the next `count` verbs in the order of their posting:

@@ -1,7 +1,7 @@
 //! Clients that ask again and again for what they may not have: they are slowed, then cut off.
 
 use crate::error::Refusal;
-use crate::net::agent::{Pause, Served, count};
+use crate::net::agent::{ExecutionPause, ServedNode, count};
 
 /// A client with so many offences has a rest after every turn in which it goes on so.
 const SLOWED: u32 = 256;
@@ -25,26 +25,30 @@ impl Offences {
     #[inline]
     pub(super) fn judge(
         &mut self,
-        pause: Pause,
+        pause: ExecutionPause,
         verbs: u64,
         before: Self,
         is_amid_answer: bool,
-        served: &Served,
-    ) -> Pause {
+        served: &ServedNode,
+    ) -> ExecutionPause {
         if self.0 == before.0 {
             let made_up = u32::try_from(verbs / MAKE_UP).unwrap_or(u32::MAX);
             self.0 = before.0.saturating_sub(made_up);
             return pause;
         }
         if self.0 >= CUT_OFF {
-            count(&served.tally.cut_off, 1);
+            count(&served.totals.cut_off, 1);
             return match pause {
-                Pause::Full | Pause::Spent if is_amid_answer => Pause::Cut,
-                _ => Pause::Refused(Refusal::TooManyRefused { limit: CUT_OFF }),
+                ExecutionPause::Full | ExecutionPause::Spent if is_amid_answer => {
+                    ExecutionPause::Cut
+                }
+                _ => ExecutionPause::Refused(Refusal::TooManyRefused { limit: CUT_OFF }),
             };
         }
         match pause {
-            Pause::Spent | Pause::Hungry(_) if self.0 >= SLOWED => Pause::Resting,
+            ExecutionPause::Spent | ExecutionPause::Hungry(_) if self.0 >= SLOWED => {
+                ExecutionPause::Resting
+            }
             pause => pause,
         }
     }

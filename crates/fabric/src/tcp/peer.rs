@@ -4,8 +4,8 @@ use crate::error::{Malformed, Refusal};
 use crate::memory::mailbox;
 use crate::net::admission::Admitted;
 use crate::net::admission::handshake::{REFUSED_WORDS, decode_refused};
-use crate::net::dialer::{Connected, Dialer, Next};
-use crate::net::peers::Peer;
+use crate::net::dialer::{Connected, Dialer, RedialResult};
+use crate::net::peers::NetworkPeer;
 use crate::net::socket::Io;
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{
@@ -67,7 +67,7 @@ enum State {
     Broken,
 }
 
-impl Peer for TcpPeer {
+impl NetworkPeer for TcpPeer {
     type Connection = Admitted;
 
     fn unconnected(dialer: Arc<Dialer<Admitted>>, node: NodeId, down: FabricError) -> Self {
@@ -131,7 +131,7 @@ impl Peer for TcpPeer {
 
 impl TcpPeer {
     /// The replacement of a connection that has ended.
-    pub(super) fn next(&mut self, slots: &Slots) -> Next {
+    pub(super) fn next(&mut self, slots: &Slots) -> RedialResult {
         if self.state == State::Open {
             // Answers that have arrived are taken, and what was not sent is not.
             self.state = State::Closing;
@@ -140,7 +140,7 @@ impl TcpPeer {
         }
         self.lost.retain(|slot| slots.is_failed(*slot));
         if !self.pending.is_empty() || !self.lost.is_empty() {
-            return Next::None(None);
+            return RedialResult::None(None);
         }
         self.dialer.next()
     }

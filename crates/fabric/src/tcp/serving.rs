@@ -2,14 +2,14 @@
 //! arrival.
 
 use super::answers::{answer, check_answer, check_at_once};
-use super::calls::Calls;
+use super::calls::CallingClient;
 use super::fence::{Fence, address};
 use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
 use super::offences::Offences;
 use crate::error::Malformed;
 use crate::memory::{Node, mailbox};
 use crate::net::admission::Issued;
-use crate::net::agent::{Moved, Pause, Quota, Serve, Served, Tell};
+use crate::net::agent::{ExecutionPause, Quota, Serve, ServedNode, Tell, TurnTraffic};
 use crate::net::room::LEAST;
 use crate::net::stream::{Inbound, LENT_BYTES, Outbound};
 use crate::net::wire::{
@@ -89,18 +89,18 @@ impl Serving {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
-    ) -> std::result::Result<Pause, Malformed> {
+    ) -> std::result::Result<ExecutionPause, Malformed> {
         let words = input.words();
-        let (mut at, mut moved, offences) = (0, Moved::default(), self.offences);
+        let (mut at, mut moved, offences) = (0, TurnTraffic::default(), self.offences);
         let pause = loop {
             if quota.work == 0 || quota.verbs == 0 {
-                break Pause::Spent;
+                break ExecutionPause::Spent;
             }
             if out.unsent() >= quota.unsent {
-                break Pause::Full;
+                break ExecutionPause::Full;
             }
             let rest = &words[at..];
             if let Some(begun) = self.begun.take() {
@@ -113,7 +113,7 @@ impl Serving {
             }
             let (left, left_words) = self.frame;
             let Some(&first) = rest.first() else {
-                break Pause::Hungry(1);
+                break ExecutionPause::Hungry(1);
             };
             if left == 0 {
                 self.frame = begin(first, served)?;
@@ -142,7 +142,7 @@ impl Serving {
                 },
                 None => match self.begin_long(rest, needed, served, &mut moved)? {
                     Some(begun) => begun,
-                    None => break Pause::Hungry(needed),
+                    None => break ExecutionPause::Hungry(needed),
                 },
             };
             self.frame = (left - 1, left_words - needed as u32);
@@ -157,7 +157,7 @@ impl Serving {
             }
         };
         input.consume(at);
-        served.tally.add(&moved);
+        served.totals.add(&moved);
         let is_amid_answer = matches!(self.begun, Some(Begun::Copying { .. }));
         let verbs = moved.verbs();
         Ok(self
@@ -172,10 +172,10 @@ impl Serving {
         begun: Begun,
         rest: &[u64],
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
-    ) -> (usize, Option<Pause>) {
+    ) -> (usize, Option<ExecutionPause>) {
         let locate = |piece: Span| self.locate(piece, piece.len.into(), Rights::READ);
         let is_open = |byte, len, needed| self.is_still_open(byte, len, needed, served);
         let around = Surroundings {
@@ -218,13 +218,13 @@ impl Serving {
                 if let FabricError::ReceiverNotReady { .. } = error {
                     // The receiver's fault, not the client's.
                     out.frame(FrameKind::Completions, &wire::encode_failure(&error));
-                    served.tally.verb_failed(&error);
+                    served.totals.verb_failed(&error);
                 } else {
                     self.fail(&error, out, served, quota, tell);
                 }
                 (used, None)
             }
-            Gone::Cut => (0, Some(Pause::Cut)),
+            Gone::Cut => (0, Some(ExecutionPause::Cut)),
         }
     }
 
@@ -235,8 +235,8 @@ impl Serving {
         &mut self,
         rest: &[u64],
         needed: usize,
-        served: &Served,
-        moved: &mut Moved,
+        served: &ServedNode,
+        moved: &mut TurnTraffic,
     ) -> std::result::Result<Option<(Result<()>, usize)>, Malformed> {
         let Some(start) = decode_start(rest)? else {
             return Ok(None);
@@ -280,7 +280,7 @@ impl Serving {
     }
 
     /// Puts a message whose bytes are written, and answers it, or has it wait.
-    fn put(&mut self, message: Message, out: &mut Outbound, served: &Served) {
+    fn put(&mut self, message: Message, out: &mut Outbound, served: &ServedNode) {
         if mailbox::put(served.node.words(), message) {
             out.entry(FrameKind::Completions, 0, served.frame_words as usize);
         } else {
@@ -294,7 +294,7 @@ impl Serving {
         &mut self,
         error: &FabricError,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) {
@@ -307,11 +307,11 @@ impl Serving {
     fn offended(
         &mut self,
         error: &FabricError,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) {
-        served.tally.verb_failed(error);
+        served.totals.verb_failed(error);
         quota.spend(Quota::REFUSED);
         self.offences.add_one();
         tell(&self.grant.name, error);
@@ -343,7 +343,7 @@ impl Serving {
 
     /// Whether bytes of the memory that the client goes on with are opened to it, where the memory
     /// itself says that.
-    fn is_still_open(&self, byte: u64, len: u64, needed: Rights, served: &Served) -> bool {
+    fn is_still_open(&self, byte: u64, len: u64, needed: Rights, served: &ServedNode) -> bool {
         if self.tagged.is_none() {
             return true;
         }
@@ -386,7 +386,7 @@ impl Serving {
 
     /// The handler that answers a call: one that holds callers to their rights itself, or else all
     /// of the region may be called, for it may use all of it.
-    fn handler_of(&self, to: Span, served: &Served) -> Result<Arc<dyn Handler>> {
+    fn handler_of(&self, to: Span, served: &ServedNode) -> Result<Arc<dyn Handler>> {
         let start = Span { offset: 0, ..to };
         // The region is there, and the key is its own.
         self.locate(start, 0, Rights::NONE)?;
@@ -400,7 +400,7 @@ impl Serving {
     }
 
     /// As [`Serving::locate`], of a message's bytes.
-    fn locate_message(&self, to: Span, served: &Served) -> Result<u64> {
+    fn locate_message(&self, to: Span, served: &ServedNode) -> Result<u64> {
         if to.len as usize > mailbox::LONGEST {
             return Err(FabricError::BufferTooLarge {
                 requested: to.len as usize,
@@ -411,21 +411,27 @@ impl Serving {
     }
 
     /// As [`Serving::locate`], of the word that an atomic changes.
-    fn locate_word(&self, at: Span, served: &Served) -> Result<u64> {
+    fn locate_word(&self, at: Span, served: &ServedNode) -> Result<u64> {
         check_aligned(address(at))?;
         self.locate_change(at, 8, Rights::ATOMIC, served)
     }
 
     /// As [`Serving::locate`], of what a verb changes: refused if it is fenced off.
     #[inline]
-    fn locate_change(&self, span: Span, len: u64, needed: Rights, served: &Served) -> Result<u64> {
+    fn locate_change(
+        &self,
+        span: Span,
+        len: u64,
+        needed: Rights,
+        served: &ServedNode,
+    ) -> Result<u64> {
         let byte = self.locate(span, len, needed)?;
         self.check_fence(byte, served)?;
         Ok(byte)
     }
 
     #[inline]
-    fn check_fence(&self, byte: u64, served: &Served) -> Result<()> {
+    fn check_fence(&self, byte: u64, served: &ServedNode) -> Result<()> {
         let memory = served.node.words();
         let fence = self.fence.as_ref();
         fence.map_or(Ok(()), |fence| fence.check(byte, memory))
@@ -455,9 +461,9 @@ impl Serving {
         &mut self,
         words: &[u64],
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
-        moved: &mut Moved,
+        moved: &mut TurnTraffic,
     ) -> (u16, usize) {
         let memory = served.node.words();
         let limit = served.frame_words as usize;
@@ -531,9 +537,9 @@ impl Serving {
         &mut self,
         request: Request<'_>,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
-        moved: &mut Moved,
+        moved: &mut TurnTraffic,
     ) -> Result<usize> {
         moved.verb(request.kind());
         let memory = served.node.words();
@@ -613,7 +619,7 @@ impl Serving {
                 let request = &bytemuck::cast_slice(request)[..to.len as usize];
                 let (len, reply) = out.room(words).split_at_mut(1);
                 let bytes = &mut bytemuck::cast_slice_mut(reply)[..room];
-                let caller = Calls {
+                let caller = CallingClient {
                     grant: &self.grant,
                     asked: self.asked,
                     to,
@@ -654,10 +660,10 @@ impl Serve for Serving {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
-    ) -> std::result::Result<Pause, Malformed> {
+    ) -> std::result::Result<ExecutionPause, Malformed> {
         self.execute_all(input, out, served, quota, tell)
     }
 
@@ -667,7 +673,7 @@ impl Serve for Serving {
 }
 
 /// Verbs and words of the frame whose header this is.
-fn begin(first: u64, served: &Served) -> std::result::Result<(u16, u32), Malformed> {
+fn begin(first: u64, served: &ServedNode) -> std::result::Result<(u16, u32), Malformed> {
     let Header { kind, count, words } = Header::decode(first)?;
     if kind != FrameKind::Verbs {
         return Err(Malformed::Kind { found: kind as u8 });

@@ -16,7 +16,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// A member as the test compares it: its name in C, its offset and its size.
 #[cfg(test)]
-type Member = (&'static str, usize, usize);
+type MemberLayout = (&'static str, usize, usize);
 
 /// Declares structures of the header; each declared member is compared with the header's by the
 /// test. `whole` structures are compared in size as well; of a `part` only the beginning is
@@ -32,7 +32,7 @@ macro_rules! structures {
         /// Every declared structure: its name in C, whether it is declared whole, its size and
         /// members.
         #[cfg(test)]
-        fn declared() -> Vec<(&'static str, bool, usize, Vec<Member>)> {
+        fn declared() -> Vec<(&'static str, bool, usize, Vec<MemberLayout>)> {
             vec![$((
                 stringify!($name),
                 stringify!($whole) == "whole",
@@ -323,7 +323,7 @@ structures! {
         opcode: c_uint,
         send_flags: c_uint,
         imm_data: u32,
-        wr: Target,
+        wr: RequestTarget,
         qp_type: u32,
         bind_mw: [u64; 6],
     }
@@ -347,7 +347,7 @@ structures! {
 /// `ibv_send_wr.wr`: the remote word or words. READs and WRITEs use `rdma`, atomics `atomic`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) union Target {
+pub(super) union RequestTarget {
     pub(super) rdma: Rdma,
     pub(super) atomic: Atomic,
 }

@@ -16,11 +16,12 @@
 //!    |<-------------------------------------------------|
 //!
 //! PAIR, PAIRED  0 header | 1..5 end | PAIRED: 5.. rows
-//! ASK           0 header | 1 region, 16 bits; needed rights, 8; bytes, 32 bits from 32 on | 2 offset
+//! ASK           0 header | 1 region, 16 bits; needed rights, 8; bytes, 32 bits from 32 on |
+//!               2 offset
 //! an end        0 queue pair, 24 bits; packet number, 24 bits from 32 on | 1..3 GID |
 //!               3 LID, 16 bits; MTU, 8; READs and atomics at once, 8; 1 on Ethernet, 8
-//! a row         0 region, 16 bits; rights, 8; key, 32 bits from 32 on | 1 first byte in the region |
-//!               2 bytes | 3 address
+//! a row         0 region, 16 bits; rights, 8; key, 32 bits from 32 on |
+//!               1 first byte in the region | 2 bytes | 3 address
 //! ```
 //! The rows are in the order of the regions and of their bytes. The keys of the WELCOME are not
 //! used.
@@ -52,7 +53,7 @@ const RETRIES: u8 = 6;
 
 /// What a side tells the other of its queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct End {
+pub(super) struct QueuePairAddress {
     /// The queue pair's number, of 24 bits.
     pub(super) number: u32,
     /// The number of its first packet, of 24 bits.
@@ -67,7 +68,7 @@ pub(super) struct End {
     pub(super) is_ethernet: bool,
 }
 
-impl End {
+impl QueuePairAddress {
     /// The end that is `queue_pair`.
     pub(super) fn of(queue_pair: &QueuePair, device: &Device, reads_at_once: i32) -> Self {
         let port = &device.port;
@@ -118,7 +119,7 @@ impl End {
 }
 
 /// The client's PAIR.
-pub(super) fn pair(end: &End) -> [u64; PAIR_WORDS] {
+pub(super) fn pair(end: &QueuePairAddress) -> [u64; PAIR_WORDS] {
     let [a, b, c, d] = end.encode();
     [header(FrameKind::Pair, 0, PAIR_WORDS), a, b, c, d]
 }
@@ -127,14 +128,16 @@ pub(super) fn pair(end: &End) -> [u64; PAIR_WORDS] {
 ///
 /// # Errors
 /// [`Malformed`].
-pub(super) fn decode_pair(words: [u64; PAIR_WORDS]) -> std::result::Result<End, Malformed> {
+pub(super) fn decode_pair(
+    words: [u64; PAIR_WORDS],
+) -> std::result::Result<QueuePairAddress, Malformed> {
     let [_, end @ ..] = words;
-    End::decode(end)
+    QueuePairAddress::decode(end)
 }
 
 /// A part of a region that the client may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Opened {
+pub(super) struct KeyedArea {
     pub(super) region: RegionId,
     pub(super) rights: Rights,
     /// The NIC's key to it.
@@ -147,7 +150,7 @@ pub(super) struct Opened {
 }
 
 /// The agent's PAIRED: its end, and what the client may use.
-pub(super) fn paired(end: &End, opened: &[Opened]) -> Vec<u64> {
+pub(super) fn paired(end: &QueuePairAddress, opened: &[KeyedArea]) -> Vec<u64> {
     let words = PAIR_WORDS + ROW_WORDS * opened.len();
     let mut frame = vec![header(FrameKind::Paired, opened.len() as u16, words)];
     frame.extend(end.encode());
@@ -171,7 +174,7 @@ pub(super) fn paired(end: &End, opened: &[Opened]) -> Vec<u64> {
 pub(super) fn decode_paired(
     words: &[u64],
     regions: usize,
-) -> std::result::Result<(End, Vec<Opened>), Malformed> {
+) -> std::result::Result<(QueuePairAddress, Vec<KeyedArea>), Malformed> {
     let wrong = |what| Malformed::Handshake { what };
     let [_, a, b, c, d, rows @ ..] = words else {
         return Err(wrong("a PAIRED is too short"));
@@ -181,7 +184,7 @@ pub(super) fn decode_paired(
     };
     let opened: Vec<_> = rows
         .iter()
-        .map(|[head, offset, bytes, address]| Opened {
+        .map(|[head, offset, bytes, address]| KeyedArea {
             region: RegionId(*head as u16),
             rights: Rights::from_bits((head >> 16) as u8),
             key: (head >> 32) as u32,
@@ -190,14 +193,14 @@ pub(super) fn decode_paired(
             address: *address,
         })
         .collect();
-    let place = |area: &Opened| (area.region.0, area.offset);
-    let is_known = |area: &Opened| {
+    let place = |area: &KeyedArea| (area.region.0, area.offset);
+    let is_known = |area: &KeyedArea| {
         usize::from(area.region.0) < regions && area.offset.checked_add(area.bytes).is_some()
     };
     if !opened.iter().all(is_known) || !opened.is_sorted_by_key(place) {
         return Err(wrong("a PAIRED's rows are not those of the node's regions"));
     }
-    Ok((End::decode([*a, *b, *c, *d])?, opened))
+    Ok((QueuePairAddress::decode([*a, *b, *c, *d])?, opened))
 }
 
 /// A verb that a NIC has refused.
@@ -257,7 +260,7 @@ pub(super) fn initialise(queue_pair: &QueuePair, device: &Device, rights: Rights
 pub(super) fn receive(
     queue_pair: &QueuePair,
     device: &Device,
-    peer: &End,
+    peer: &QueuePairAddress,
     reads_at_once: u8,
     room_timer: u8,
 ) -> Result<()> {
@@ -299,7 +302,7 @@ pub(super) fn receive(
 /// `verb_timeout`.
 pub(super) fn send(
     queue_pair: &QueuePair,
-    own: &End,
+    own: &QueuePairAddress,
     reads_at_once: u8,
     verb_timeout: Nanos,
 ) -> Result<()> {
@@ -387,9 +390,17 @@ mod tests {
             is_ethernet: bool,
             rows in proptest::collection::vec(any::<(u8, u32, u32, u32, u64)>(), 0..16),
         ) {
-            let end = End { number, first_packet, gid, lid, mtu, reads_at_once, is_ethernet };
+            let end = QueuePairAddress {
+                number,
+                first_packet,
+                gid,
+                lid,
+                mtu,
+                reads_at_once,
+                is_ethernet,
+            };
             prop_assert_eq!(decode_pair(pair(&end)), Ok(end));
-            let rows = rows.into_iter().map(|(region, key, offset, bytes, address)| Opened {
+            let rows = rows.into_iter().map(|(region, key, offset, bytes, address)| KeyedArea {
                 region: RegionId(region.into()),
                 rights: Rights::READ,
                 key,

@@ -340,7 +340,7 @@ impl Drop for SharedReceiveQueue {
 
 /// What a queue pair holds.
 #[derive(Clone, Copy)]
-pub(super) struct Capacity {
+pub(super) struct QueuePairCapacity {
     /// Requests on their way.
     pub(super) sends: u32,
     /// Pieces of local memory that one request writes from.
@@ -371,7 +371,7 @@ impl QueuePair {
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         receives: Option<Arc<SharedReceiveQueue>>,
-        capacity: Capacity,
+        capacity: QueuePairCapacity,
     ) -> Result<Self> {
         let device = &domain.device;
         let make = |inline_bytes| {

@@ -14,7 +14,8 @@
 //!
 //! CALLS, CALLED  0 header, its count the slots; 0 for a refusal | 1..5 end |
 //!                5 key, 32 bits; bytes of the room, 32 bits from 32 on | 6 address of the room
-//! a request      0 most bytes of the reply, 32 bits; granule of the reply, 16; region, 16 | the caller's bytes
+//! a request      0 most bytes of the reply, 32 bits; granule of the reply, 16; region, 16 |
+//!                the caller's bytes
 //! its immediate  number, 16 bits; granule of the request, 16 bits from 16 on
 //! a reply        the handler's bytes, or the four words of a FAILURE
 //! its immediate  number, 16 bits; 0, or 1 of a FAILURE, 16 bits from 16 on
@@ -24,7 +25,7 @@
 //! is. Its number counts the client's calls, modulo 2 to the 16th; its slot is that modulo the
 //! slots. Calls are answered in their order, so that the number of what comes is always known.
 
-use super::path::{self, END_WORDS, End};
+use super::path::{self, END_WORDS, QueuePairAddress};
 use crate::RegionId;
 use crate::error::Malformed;
 use crate::net::wire::FrameKind;
@@ -50,7 +51,7 @@ pub(super) const CALLS_WORDS: usize = 1 + END_WORDS + 2;
 /// What a side tells the other of its queue pair for calls, and of the room that it lends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Half {
-    pub(super) end: End,
+    pub(super) end: QueuePairAddress,
     /// Calls that may be on their way.
     pub(super) slots: u16,
     pub(super) key: u32,
@@ -78,7 +79,7 @@ impl Half {
             return Ok(None);
         }
         let half = Self {
-            end: End::decode([a, b, c, d])?,
+            end: QueuePairAddress::decode([a, b, c, d])?,
             slots,
             key: room as u32,
             bytes: (room >> 32) as u32,
@@ -104,7 +105,7 @@ pub(super) fn no_calls() -> [u64; CALLS_WORDS] {
 
 /// The first word of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Head {
+pub(super) struct CallHeader {
     pub(super) region: RegionId,
     /// Where the reply goes, in granules.
     pub(super) reply_at: u16,
@@ -112,7 +113,7 @@ pub(super) struct Head {
     pub(super) reply_bytes: u32,
 }
 
-impl Head {
+impl CallHeader {
     pub(super) fn encode(self) -> u64 {
         u64::from(self.reply_bytes)
             | u64::from(self.reply_at) << 32
@@ -163,14 +164,14 @@ pub(super) struct Ring {
 
 /// A piece of a room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct RingAllocation {
     /// Its first granule.
     pub(super) at: u16,
     /// Granules that were ever taken once it is.
     end: u64,
 }
 
-impl Place {
+impl RingAllocation {
     /// Its first byte.
     pub(super) fn byte(self) -> usize {
         usize::from(self.at) * GRANULE
@@ -192,7 +193,7 @@ impl Ring {
     }
 
     /// Where a piece of so many bytes can be now.
-    pub(super) fn find(&self, bytes: usize) -> Option<Place> {
+    pub(super) fn find(&self, bytes: usize) -> Option<RingAllocation> {
         let wanted = granules_of(bytes);
         let at = self.taken % self.granules;
         // It is in one piece: what is left at the end of the room is skipped.
@@ -203,19 +204,19 @@ impl Ring {
         };
         let end = self.taken + skipped + wanted;
         let is_free = wanted <= self.granules && end - self.given <= self.granules;
-        is_free.then(|| Place {
+        is_free.then(|| RingAllocation {
             at: ((end - wanted) % self.granules) as u16,
             end,
         })
     }
 
     /// Takes a place that was found just now.
-    pub(super) fn take(&mut self, place: Place) {
+    pub(super) fn take(&mut self, place: RingAllocation) {
         self.taken = place.end;
     }
 
     /// Gives back a place, and all before it.
-    pub(super) fn give_back(&mut self, place: Place) {
+    pub(super) fn give_back(&mut self, place: RingAllocation) {
         self.given = place.end;
         if self.given == self.taken {
             // All of the room is in one piece again.
@@ -248,7 +249,7 @@ mod tests {
             sizes in proptest::collection::vec((0usize..1500, any::<bool>()), 1..200),
         ) {
             let mut ring = Ring::new(granules * GRANULE as u32);
-            let mut used: VecDeque<(Place, usize)> = VecDeque::new();
+            let mut used: VecDeque<(RingAllocation, usize)> = VecDeque::new();
             for (bytes, gives_back) in sizes {
                 prop_assert_eq!(ring.can_hold(bytes), granules_of(bytes) <= u64::from(granules));
                 match ring.find(bytes) {
@@ -282,7 +283,7 @@ mod tests {
             at: u16,
             bytes: u32,
         ) {
-            let end = End {
+            let end = QueuePairAddress {
                 number,
                 first_packet: 7,
                 gid: [3; 16],
@@ -294,8 +295,8 @@ mod tests {
             let bytes_of_room = granules * GRANULE as u32;
             let half = Half { end, slots, key, bytes: bytes_of_room, address };
             prop_assert_eq!(Half::decode(half.encode(FrameKind::Calls)), Ok(Some(half)));
-            let head = Head { region: RegionId(region), reply_at: at, reply_bytes: bytes };
-            prop_assert_eq!(Head::decode(head.encode()), head);
+            let head = CallHeader { region: RegionId(region), reply_at: at, reply_bytes: bytes };
+            prop_assert_eq!(CallHeader::decode(head.encode()), head);
             prop_assert_eq!(decode_imm(request_imm(region, at)), (region, at));
             prop_assert_eq!(decode_imm(reply_imm(region, true)), (region, 1));
         }
@@ -303,14 +304,14 @@ mod tests {
         #[test]
         fn no_words_of_a_half_panic(words: [u64; CALLS_WORDS]) {
             let _ = Half::decode(words);
-            let _ = Head::decode(words[0]).room();
+            let _ = CallHeader::decode(words[0]).room();
         }
     }
 
     #[test]
     fn a_refusal_and_rooms_that_cannot_be_are_told_apart() {
         assert_eq!(Half::decode(no_calls()), Ok(None));
-        let end = End {
+        let end = QueuePairAddress {
             number: 1,
             first_packet: 1,
             gid: [0; 16],

@@ -1,7 +1,7 @@
 //! What the NIC refuses of a client that does not check itself. These need an RDMA device:
 //! `scripts/test-verbs` runs them.
 
-use super::rooms::{Head, ROOM, request_imm};
+use super::rooms::{CallHeader, ROOM, request_imm};
 use super::{Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoint, VerbsOptions};
 use crate::memory::{Node, RegionSpec};
 use crate::net::admission::Grant;
@@ -190,7 +190,7 @@ fn call(executor: &Executor<VerbsEndpoint>, bytes: &[u8]) -> crate::Result<Buffe
 
 /// Who it is that ends a connection.
 #[derive(PartialEq)]
-enum Side {
+enum ConnectionEnder {
     Owner,
     Nic,
     /// The client itself, by a reply that it has not asked for.
@@ -201,12 +201,12 @@ enum Side {
 /// and the immediate. It has made one call before.
 struct Rubbish {
     what: &'static str,
-    head: Head,
+    head: CallHeader,
     bytes: usize,
     at: u64,
     imm: u32,
     /// Who notices.
-    noticed_by: Side,
+    noticed_by: ConnectionEnder,
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
     let agent = served();
     agent.node().serve_calls(Arc::new(Echo));
     let other = client(&agent, "other");
-    let head = Head {
+    let head = CallHeader {
         region: RegionId(0),
         reply_at: 0,
         reply_bytes: 64,
@@ -226,10 +226,10 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         bytes,
         at,
         imm,
-        noticed_by: Side::Owner,
+        noticed_by: ConnectionEnder::Owner,
     };
     let by_nic = |rubbish| Rubbish {
-        noticed_by: Side::Nic,
+        noticed_by: ConnectionEnder::Nic,
         ..rubbish
     };
     let last = (ROOM / 64 - 1) as u16;
@@ -274,7 +274,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         )),
         rubbish(
             "a reply past the end of its room",
-            Head {
+            CallHeader {
                 reply_at: last,
                 reply_bytes: 65,
                 ..head
@@ -285,7 +285,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         ),
         rubbish(
             "a reply longer than any",
-            Head {
+            CallHeader {
                 reply_bytes: u32::MAX,
                 ..head
             },
@@ -294,7 +294,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
             request_imm(1, 0),
         ),
         Rubbish {
-            noticed_by: Side::Client,
+            noticed_by: ConnectionEnder::Client,
             ..rubbish(
                 "bytes of which it says nothing",
                 head,
@@ -305,7 +305,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         },
     ];
     // A late count of the others' would be taken for one of these.
-    all.sort_by_key(|rubbish| rubbish.noticed_by != Side::Owner);
+    all.sort_by_key(|rubbish| rubbish.noticed_by != ConnectionEnder::Owner);
     let mut malformed = 0;
     for Rubbish {
         what,
@@ -331,10 +331,10 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         match call(&bad, b"next") {
             Ok(reply) => assert_eq!(&*reply, b"next"),
             Err(FabricError::NodeStopped { .. }) => {}
-            Err(FabricError::Protocol { .. }) if noticed_by == Side::Client => {}
+            Err(FabricError::Protocol { .. }) if noticed_by == ConnectionEnder::Client => {}
             Err(other) => panic!("{what}: {other}"),
         }
-        if noticed_by == Side::Owner {
+        if noticed_by == ConnectionEnder::Owner {
             malformed += 1;
             wait_until(what, || agent.counters().malformed == malformed);
         }

@@ -3,7 +3,7 @@
 use super::abi::{
     Atomic, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WR_ATOMIC_CMP_AND_SWP,
     IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
-    Rdma, Target, ibv_send_wr, ibv_sge,
+    Rdma, RequestTarget, ibv_send_wr, ibv_sge,
 };
 use super::resource::QueuePair;
 use crate::Result;
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 /// Bytes of this machine's memory that a NIC uses.
 #[derive(Clone, Copy)]
-pub(super) struct Local {
+pub(super) struct ScatterGatherEntry {
     pub(super) address: u64,
     pub(super) bytes: u32,
     pub(super) key: u32,
@@ -20,7 +20,7 @@ pub(super) struct Local {
 
 /// Where a request goes in the other machine's memory.
 #[derive(Clone, Copy)]
-pub(super) struct Remote {
+pub(super) struct KeyedAddress {
     pub(super) address: u64,
     pub(super) key: u32,
 }
@@ -55,7 +55,15 @@ impl WorkList {
     }
 
     #[inline]
-    fn push(&mut self, id: u64, locals: &[Local], opcode: u32, flags: u32, imm: u32, wr: Target) {
+    fn push(
+        &mut self,
+        id: u64,
+        locals: &[ScatterGatherEntry],
+        opcode: u32,
+        flags: u32,
+        imm: u32,
+        wr: RequestTarget,
+    ) {
         let before = self.locals.len();
         let locals = locals.iter().filter(|local| local.bytes > 0);
         self.locals.extend(locals.map(|local| ibv_sge {
@@ -78,13 +86,19 @@ impl WorkList {
     }
 
     #[inline]
-    pub(super) fn read(&mut self, id: u64, from: Remote, into: Local) {
+    pub(super) fn read(&mut self, id: u64, from: KeyedAddress, into: ScatterGatherEntry) {
         self.push(id, &[into], IBV_WR_RDMA_READ, 0, 0, from.rdma());
     }
 
     /// A write, of bytes within the request itself where there are no more than `inline_bytes`.
     #[inline]
-    pub(super) fn write(&mut self, id: u64, to: Remote, data: Local, inline_bytes: u32) {
+    pub(super) fn write(
+        &mut self,
+        id: u64,
+        to: KeyedAddress,
+        data: ScatterGatherEntry,
+        inline_bytes: u32,
+    ) {
         let flags = inline(&[data], inline_bytes);
         self.push(id, &[data], IBV_WR_RDMA_WRITE, flags, 0, to.rdma());
     }
@@ -94,8 +108,8 @@ impl WorkList {
     pub(super) fn write_imm(
         &mut self,
         id: u64,
-        to: Remote,
-        data: &[Local],
+        to: KeyedAddress,
+        data: &[ScatterGatherEntry],
         inline_bytes: u32,
         imm: u32,
     ) {
@@ -108,8 +122,8 @@ impl WorkList {
     pub(super) fn compare_swap(
         &mut self,
         id: u64,
-        at: Remote,
-        found: Local,
+        at: KeyedAddress,
+        found: ScatterGatherEntry,
         expected: u64,
         new: u64,
     ) {
@@ -118,7 +132,13 @@ impl WorkList {
     }
 
     #[inline]
-    pub(super) fn fetch_add(&mut self, id: u64, at: Remote, found: Local, add: u64) {
+    pub(super) fn fetch_add(
+        &mut self,
+        id: u64,
+        at: KeyedAddress,
+        found: ScatterGatherEntry,
+        add: u64,
+    ) {
         let target = at.atomic(add, 0);
         self.push(id, &[found], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, target);
     }
@@ -164,19 +184,19 @@ impl WorkList {
     }
 }
 
-impl Remote {
+impl KeyedAddress {
     #[inline]
-    fn rdma(self) -> Target {
+    fn rdma(self) -> RequestTarget {
         let rdma = Rdma {
             remote_addr: self.address,
             rkey: self.key,
         };
-        Target { rdma }
+        RequestTarget { rdma }
     }
 
     #[inline]
-    fn atomic(self, compare_add: u64, swap: u64) -> Target {
-        Target {
+    fn atomic(self, compare_add: u64, swap: u64) -> RequestTarget {
+        RequestTarget {
             atomic: Atomic {
                 remote_addr: self.address,
                 compare_add,
@@ -188,7 +208,7 @@ impl Remote {
 }
 
 #[inline]
-fn inline(data: &[Local], most: u32) -> u32 {
+fn inline(data: &[ScatterGatherEntry], most: u32) -> u32 {
     let bytes = data.iter().map(|piece| u64::from(piece.bytes)).sum::<u64>();
     if bytes <= u64::from(most) {
         IBV_SEND_INLINE

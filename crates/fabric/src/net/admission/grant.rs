@@ -2,8 +2,8 @@
 
 use super::handshake::LONGEST_NAME;
 use super::secret::Secret;
-use crate::net::rate::{Meter, Rate};
-use crate::net::room::Room;
+use crate::net::rate::{Rate, RateMeter};
+use crate::net::room::ByteBudget;
 use crate::net::tls::Clients;
 use crate::{FabricError, NodeInfo, RegionId, RegionInfo, RemoteAddr, Result, Rights};
 use std::collections::HashMap;
@@ -157,7 +157,7 @@ pub(crate) fn credentials(secrets: &[Secret], clients: Option<&Clients>) -> Vec<
 }
 
 /// Parts of one region, in order, with the rights to each.
-type Areas = Box<[(Range<u64>, Rights)]>;
+type GrantedRanges = Box<[(Range<u64>, Rights)]>;
 
 /// A grant in force for the clients of one credential, with its keys.
 pub(crate) struct Issued {
@@ -167,7 +167,7 @@ pub(crate) struct Issued {
     /// have none.
     pub(crate) regions: Vec<RegionInfo>,
     /// Of each region, what is opened of it, in order, unless all of it is alike.
-    areas: Vec<Option<Areas>>,
+    areas: Vec<Option<GrantedRanges>>,
     by_prefix: Arc<[PrefixArea]>,
     tagged: Arc<[TaggedBlocks]>,
     /// Random, one a region.
@@ -176,9 +176,9 @@ pub(crate) struct Issued {
     /// Of all grants of this process, from 1; the same for all credentials of a grant.
     pub(crate) number: u64,
     /// What the connections of its clients hold, whatever their credentials.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<ByteBudget>,
     /// What its clients may ask for, whatever their credentials; nothing for no limit.
-    pub(crate) meter: Option<Arc<Meter>>,
+    pub(crate) meter: Option<Arc<RateMeter>>,
 }
 
 /// Grants that were ever issued by this process.
@@ -221,8 +221,8 @@ impl Issued {
             areas,
             revoked: AtomicBool::new(false),
             number: ISSUED.fetch_add(1, Ordering::Relaxed) + 1,
-            room: Arc::new(Room::new(room)),
-            meter: Meter::new(grant.rate).map(Arc::new),
+            room: Arc::new(ByteBudget::new(room)),
+            meter: RateMeter::new(grant.rate).map(Arc::new),
         };
         let credentials = credentials(&grant.secrets, grant.clients.as_ref());
         Ok(credentials.into_iter().map(|by| first.by(by)).collect())
@@ -339,7 +339,7 @@ fn check_within(
 fn areas_of<'a>(
     region: &mut RegionInfo,
     opened: impl Iterator<Item = &'a Area>,
-) -> Result<Option<Areas>> {
+) -> Result<Option<GrantedRanges>> {
     let of_node = std::mem::replace(&mut region.rights, Rights::NONE);
     let mut areas = Vec::new();
     for area in opened {
@@ -417,7 +417,8 @@ fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>>
     Ok(all.into())
 }
 
-/// The blocks that a grant opens by what their regions say, with no more rights than the node gives.
+/// The blocks that a grant opens by what their regions say, with no more rights than the node
+/// gives.
 fn tagged(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[TaggedBlocks]>> {
     let mut all = Vec::with_capacity(grant.tagged.len());
     for blocks in &grant.tagged {
@@ -444,9 +445,9 @@ fn tagged(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[TaggedBlocks]>> 
 
 /// All grants of a node, by name: of each what was issued last, once for each credential.
 #[derive(Default)]
-pub(crate) struct Grants(RwLock<HashMap<String, Vec<Arc<Issued>>>>);
+pub(crate) struct GrantRegistry(RwLock<HashMap<String, Vec<Arc<Issued>>>>);
 
-impl Grants {
+impl GrantRegistry {
     /// Puts a grant in force, with keys of its own. One of the same name is revoked.
     pub(crate) fn issue(&self, grant: &Grant, node: &NodeInfo, room: usize) -> Result<()> {
         let issued = Issued::all(grant, node, room)?;

@@ -11,7 +11,7 @@ fn a_grant_opens_what_it_names_and_no_more_than_the_node_does() {
             .to_vec(),
         page_bytes: 4096,
     };
-    let grants = Grants::default();
+    let grants = GrantRegistry::default();
     let mut grant = Grant::limited("some", None, &node, Rights::ALL);
     grant.areas.as_mut().unwrap().remove(0);
     grants.issue(&grant, &node, 1 << 20).unwrap();
@@ -177,7 +177,7 @@ fn what_stays_of_a_grant_is_not_revoked_with_what_goes() {
         regions: Vec::new(),
         page_bytes: 4096,
     };
-    let grants = Grants::default();
+    let grants = GrantRegistry::default();
     let both = Grant {
         secrets: vec![secret(1), secret(2)],
         clients: Some(Clients::Any),

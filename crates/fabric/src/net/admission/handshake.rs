@@ -13,11 +13,12 @@
 //!    |            session | a row a region: bytes | rights | key     |
 //!    |<--------------------------------------------------------------|  (or REFUSED)
 //!
-//! HELLO      0 header | 1 magic | 2 rights, name bytes | 3 receiver wait, ns | 4..8 nonce | 8..16 name
+//! HELLO      0 header | 1 magic | 2 rights, name bytes | 3 receiver wait, ns | 4..8 nonce |
+//!            8..16 name
 //! CHALLENGE  0 header | 1 bit 0: the grant has a secret | 2..6 nonce
 //! PROOF      0 header | 1..5 proof | 5 last session
-//! WELCOME    0 header, count = regions | 1..5 proof | 5 incarnation | 6 page bytes | 7 frame words |
-//!            8 session | 9.. rows of 3
+//! WELCOME    0 header, count = regions | 1..5 proof | 5 incarnation | 6 page bytes |
+//!            7 frame words | 8 session | 9.. rows of 3
 //! REFUSED    0 header | 1 code | 2 detail
 //! ```
 //! The last session is that of the connection that this one takes the place of, 0 if it takes none:

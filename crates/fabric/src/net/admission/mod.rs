@@ -21,5 +21,5 @@ pub use crate::error::Refusal;
 pub use connect::{Admitted, connect};
 pub(crate) use connect::{Attempt, connect_after};
 pub use grant::{Area, Grant, PrefixArea, TaggedBlocks};
-pub(crate) use grant::{Credential, Grants, Issued, credentials};
+pub(crate) use grant::{Credential, GrantRegistry, Issued, credentials};
 pub use secret::Secret;

@@ -1,7 +1,7 @@
 //! Accepts connections from the listening socket and spreads them over the threads.
 
 use super::counters::count;
-use super::shared::{Newcomer, Shared};
+use super::shared::{AgentCore, Newcomer};
 use crate::error::Refusal;
 use crate::net::socket::prepare;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -61,7 +61,7 @@ impl Acceptor {
     pub(crate) fn accept(
         &mut self,
         epoll: &OwnedFd,
-        shared: &Shared,
+        shared: &AgentCore,
     ) -> SmallVec<[(usize, Newcomer); 8]> {
         let mut accepted = SmallVec::new();
         for _ in 0..A_TURN {
@@ -83,20 +83,20 @@ impl Acceptor {
                     break;
                 }
             };
-            count(&shared.served.tally.accepted, 1);
+            count(&shared.served.totals.accepted, 1);
             let limit = shared.connections;
-            let held = shared.served.tally.connections.load(Ordering::Relaxed);
+            let held = shared.served.totals.connections.load(Ordering::Relaxed);
             // Nothing ever blocks on a client; one that cannot be set up so is let go.
             if held >= limit.saturating_add(TURNED_AWAY)
                 || stream.set_nonblocking(true).is_err()
                 || prepare(&stream, shared.peer_timeout).is_err()
             {
-                count(&shared.served.tally.turned_away, 1);
+                count(&shared.served.totals.turned_away, 1);
                 continue;
             }
             shared
                 .served
-                .tally
+                .totals
                 .connections
                 .fetch_add(1, Ordering::Relaxed);
             let refusal = (held >= limit).then(|| Refusal::TooManyConnections {
@@ -108,7 +108,7 @@ impl Acceptor {
                 refusal,
             };
             accepted.push((self.next, newcomer));
-            self.next = (self.next + 1) % shared.doors.len();
+            self.next = (self.next + 1) % shared.inboxes.len();
         }
         accepted
     }

@@ -2,7 +2,7 @@
 
 use super::service::{Client, Serve};
 use super::session::Session;
-use super::shared::Shared;
+use super::shared::AgentCore;
 use crate::Rights;
 use crate::error::Malformed;
 use crate::error::Refusal;
@@ -75,7 +75,7 @@ impl Handshake {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        shared: &Shared,
+        shared: &AgentCore,
         visitor: Visitor<'_>,
     ) -> Result<Step, Malformed> {
         loop {
@@ -125,7 +125,7 @@ impl Handshake {
 fn hello(
     frame: &[u64],
     refusal: Option<Refusal>,
-    shared: &Shared,
+    shared: &AgentCore,
     visitor: Visitor<'_>,
 ) -> Result<Result<Box<Challenged>, Refusal>, Malformed> {
     let wrong = |what| Malformed::Handshake { what };
@@ -171,7 +171,7 @@ fn hello(
 fn open_to(
     visitor: Visitor<'_>,
     name: &str,
-    shared: &Shared,
+    shared: &AgentCore,
 ) -> Result<(Vec<Arc<Issued>>, bool), Refusal> {
     let mut issued = shared.grants.find(name);
     let is_open = |one: &Arc<Issued>| match (&one.credential, visitor.certificate) {
@@ -207,7 +207,7 @@ impl Challenged {
         &self,
         frame: &[u64],
         out: &mut Outbound,
-        shared: &Shared,
+        shared: &AgentCore,
         visitor: Visitor<'_>,
     ) -> Result<(Session, Box<dyn Serve>), Refusal> {
         let &[_, a, b, c, d, last_session] = frame else {
@@ -280,13 +280,13 @@ mod tests {
     use crate::memory::{Node, RegionSpec};
     use crate::net::ServeOptions;
     use crate::net::admission::Grant;
-    use crate::net::agent::service::Service;
+    use crate::net::agent::service::VerbService;
     use crate::net::agent::shared::Workers;
 
     /// Nobody comes so far.
     struct Nothing;
 
-    impl Service for Nothing {
+    impl VerbService for Nothing {
         fn carrier(&self) -> Carrier {
             Carrier::Tcp
         }
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    fn shared(trusted: &[&str], grants: &[Grant]) -> Shared {
+    fn shared(trusted: &[&str], grants: &[Grant]) -> AgentCore {
         let region = RegionSpec {
             len: 8,
             rights: Rights::ALL,
@@ -312,7 +312,8 @@ mod tests {
             frame_bytes: 4096,
             unsent_bytes: 4096,
         };
-        let shared = Shared::new(node, &options, &workers, Vec::new(), Box::new(Nothing)).unwrap();
+        let shared =
+            AgentCore::new(node, &options, &workers, Vec::new(), Box::new(Nothing)).unwrap();
         for grant in grants {
             let node = shared.served.node.info();
             shared.grants.issue(grant, node, 1 << 20).unwrap();
@@ -321,7 +322,7 @@ mod tests {
     }
 
     /// Whether a client at that address must know a secret for a grant.
-    fn asks(shared: &Shared, address: &str, grant: &str) -> Result<bool, Refusal> {
+    fn asks(shared: &AgentCore, address: &str, grant: &str) -> Result<bool, Refusal> {
         let visitor = Visitor {
             peer: SocketAddr::new(address.parse().unwrap(), 0),
             certificate: None,

@@ -2,14 +2,14 @@
 
 use super::admit::refuse;
 use super::counters::count;
-use super::dialogue::{Dialogue, End, News, Warn};
-use super::service::{Pause, Quota};
-use super::shared::Shared;
+use super::dialogue::{AdmissionOutcome, Dialogue, DisconnectReason, Warn};
+use super::service::{ExecutionPause, Quota};
+use super::shared::AgentCore;
 use crate::error::Refusal;
 use crate::net::admission::Issued;
 use crate::net::admission::handshake::HELLO_WORDS;
 use crate::net::audit::Reports;
-use crate::net::rate::May;
+use crate::net::rate::RateAllowance;
 use crate::net::room::LEAST;
 use crate::net::secured::Socket;
 use crate::net::socket::Io;
@@ -41,12 +41,12 @@ pub(crate) struct Connection {
 const REST: Duration = Duration::from_millis(10);
 
 /// Buffers that connections use in turns.
-pub(crate) struct Scratch {
+pub(crate) struct TurnBuffers {
     input: Inbound,
     out: Outbound,
 }
 
-impl Scratch {
+impl TurnBuffers {
     pub(crate) fn new() -> Self {
         Self {
             input: Inbound::with_memory(),
@@ -73,12 +73,12 @@ pub(crate) enum Wants {
 
 /// What came of a turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TurnOutcome {
     pub(crate) wants: Wants,
     /// Whether anything was received or done.
     pub(crate) active: bool,
     /// Set in the turn in which it happened.
-    pub(crate) news: Option<News>,
+    pub(crate) news: Option<AdmissionOutcome>,
 }
 
 impl Connection {
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Counts what it holds from now on.
-    fn count(&mut self, held: usize, shared: &Shared) {
+    fn count(&mut self, held: usize, shared: &AgentCore) {
         if held != self.held {
             shared.served.room.change(self.held, held);
             if let Some(grant) = &self.grant {
@@ -138,7 +138,7 @@ impl Connection {
     }
 
     /// Lets go of its buffers.
-    pub(crate) fn let_go(&mut self, shared: &Shared) {
+    pub(crate) fn let_go(&mut self, shared: &AgentCore) {
         self.input = Inbound::default();
         self.out = Outbound::default();
         self.count(0, shared);
@@ -148,11 +148,11 @@ impl Connection {
     pub(crate) fn turn(
         &mut self,
         work: usize,
-        scratch: &mut Scratch,
-        shared: &Shared,
+        scratch: &mut TurnBuffers,
+        shared: &AgentCore,
         reports: &mut Reports,
-    ) -> Result<Turn, End> {
-        let mut turn = Turn {
+    ) -> Result<TurnOutcome, DisconnectReason> {
+        let mut turn = TurnOutcome {
             wants: Wants::Output,
             active: false,
             news: None,
@@ -173,7 +173,7 @@ impl Connection {
         }
         std::mem::swap(&mut self.out, &mut scratch.out);
         let advanced = self.advance(turn, work, shared, reports);
-        if let Err(End::Malformed(_)) = advanced
+        if let Err(DisconnectReason::Malformed(_)) = advanced
             && !self.out.is_empty()
         {
             // The answers to the verbs before; the connection ends whether they go or not.
@@ -204,13 +204,15 @@ impl Connection {
     }
 
     /// What its grant allows in this turn, in verbs and in bytes; or how long nothing.
-    fn allowed(&self) -> May {
+    fn allowed(&self) -> RateAllowance {
         let meter = self.grant.as_ref().and_then(|grant| grant.meter.as_ref());
-        meter.map_or(May::Do(usize::MAX, usize::MAX), |meter| meter.may())
+        meter.map_or(RateAllowance::Do(usize::MAX, usize::MAX), |meter| {
+            meter.may()
+        })
     }
 
     /// What it may come to in this turn, if it may do so many verbs and so much work.
-    fn quota(&self, shared: &Shared, verbs: usize, work: usize) -> Quota {
+    fn quota(&self, shared: &AgentCore, verbs: usize, work: usize) -> Quota {
         let served = &shared.served;
         let of_grant = self.grant.as_deref().map(|grant| &*grant.room);
         let frame_bytes = served.frame_words as usize * 8;
@@ -225,14 +227,14 @@ impl Connection {
     /// Does what its grant allows now.
     fn advance(
         &mut self,
-        mut turn: Turn,
+        mut turn: TurnOutcome,
         work: usize,
-        shared: &Shared,
+        shared: &AgentCore,
         reports: &mut Reports,
-    ) -> Result<Turn, End> {
+    ) -> Result<TurnOutcome, DisconnectReason> {
         let (verbs, bytes) = match self.allowed() {
-            May::Do(verbs, bytes) => (verbs, bytes.max(LEAST)),
-            May::Wait(rest) => {
+            RateAllowance::Do(verbs, bytes) => (verbs, bytes.max(LEAST)),
+            RateAllowance::Wait(rest) => {
                 turn.wants = Wants::Rest(rest);
                 return Ok(turn);
             }
@@ -250,12 +252,12 @@ impl Connection {
     /// Receives at most so many bytes, answers, and sends; returns what it waits for then.
     fn go_on(
         &mut self,
-        turn: &mut Turn,
+        turn: &mut TurnOutcome,
         bytes: usize,
-        shared: &Shared,
+        shared: &AgentCore,
         quota: &mut Quota,
         reports: &mut Reports,
-    ) -> Result<Wants, End> {
+    ) -> Result<Wants, DisconnectReason> {
         let mut received = false;
         loop {
             let warn = Warn {
@@ -265,7 +267,7 @@ impl Connection {
             };
             let (input, out) = (&mut self.input, &mut self.out);
             let (pause, news) = self.dialogue.go_on(input, out, shared, quota, warn)?;
-            if news == Some(News::Admitted) {
+            if news == Some(AdmissionOutcome::Admitted) {
                 self.grant = self.dialogue.grant().cloned();
             }
             turn.news = turn.news.take().or(news);
@@ -273,11 +275,11 @@ impl Connection {
                 return Ok(Wants::Output);
             }
             match pause {
-                Pause::Full if quota.work > 0 => {}
-                Pause::Full | Pause::Spent => return Ok(Wants::Turn),
-                Pause::Resting => return Ok(Wants::Rest(REST)),
-                Pause::Stalled => return Ok(Wants::Receiver),
-                Pause::Hungry(wanted) if !received => {
+                ExecutionPause::Full if quota.work > 0 => {}
+                ExecutionPause::Full | ExecutionPause::Spent => return Ok(Wants::Turn),
+                ExecutionPause::Resting => return Ok(Wants::Rest(REST)),
+                ExecutionPause::Stalled => return Ok(Wants::Receiver),
+                ExecutionPause::Hungry(wanted) if !received => {
                     received = true;
                     if self.socket.is_shaking_hands() {
                         // It costs about as much as a turn.
@@ -294,29 +296,31 @@ impl Connection {
                             let broken = self.socket.failure();
                             let Some(failure) = broken.filter(|_| !self.dialogue.is_leaving())
                             else {
-                                return Err(End::Closed);
+                                return Err(DisconnectReason::Closed);
                             };
                             self.dialogue.leave();
-                            turn.news = Some(News::Broken(failure));
+                            turn.news = Some(AdmissionOutcome::Broken(failure));
                             return Ok(Wants::Input);
                         }
                         Err(refusal) => {
                             self.dialogue.refuse(refusal, &mut self.out);
-                            turn.news = Some(News::Refused(refusal));
+                            turn.news = Some(AdmissionOutcome::Refused(refusal));
                         }
                     }
                 }
                 // The kernel does not tell of what TLS has opened.
-                Pause::Hungry(_) if self.socket.opened() > 0 => return Ok(Wants::Turn),
+                ExecutionPause::Hungry(_) if self.socket.opened() > 0 => return Ok(Wants::Turn),
                 // The dialogue tells of the last two in other ways.
-                Pause::Hungry(_) | Pause::Refused(_) | Pause::Cut => return Ok(Wants::Input),
+                ExecutionPause::Hungry(_) | ExecutionPause::Refused(_) | ExecutionPause::Cut => {
+                    return Ok(Wants::Input);
+                }
             }
         }
     }
 
     /// Receives once, at most so many bytes. Memory is had for what has arrived, and at most for as
     /// much again.
-    fn receive(&mut self, wanted: usize, bytes: usize, shared: &Shared) -> Result<Io, Refusal> {
+    fn receive(&mut self, wanted: usize, bytes: usize, shared: &AgentCore) -> Result<Io, Refusal> {
         let has = self.input.len();
         let grant = match &self.grant {
             Some(grant) if self.dialogue.is_serving() => grant,
@@ -332,7 +336,7 @@ impl Connection {
             let more = has.min((wanted * 8).saturating_sub(has)).max(LENT_BYTES);
             let most = all.share(Some(&grant.room), usize::MAX).max(LENT_BYTES);
             if more > most {
-                count(&shared.served.tally.no_room, 1);
+                count(&shared.served.totals.no_room, 1);
                 let bytes = u32::try_from(most).unwrap_or(u32::MAX);
                 return Err(Refusal::NoRoom { bytes });
             }
@@ -343,7 +347,7 @@ impl Connection {
     }
 
     /// Sends what waits; false if some of it still does.
-    fn flush(&mut self, turn: &mut Turn) -> Result<bool, End> {
+    fn flush(&mut self, turn: &mut TurnOutcome) -> Result<bool, DisconnectReason> {
         while !self.out.is_empty() {
             match self.out.send(&mut self.socket, FrameKind::Completions) {
                 Io::Moved(moved) => {
@@ -351,14 +355,14 @@ impl Connection {
                     self.moved += moved;
                 }
                 Io::Blocked => return Ok(false),
-                Io::Closed => return Err(End::Closed),
+                Io::Closed => return Err(DisconnectReason::Closed),
             }
         }
         if self.socket.has_unsent() {
             match self.socket.flush() {
                 Io::Moved(_) => {}
                 Io::Blocked => return Ok(false),
-                Io::Closed => return Err(End::Closed),
+                Io::Closed => return Err(DisconnectReason::Closed),
             }
         }
         if self.dialogue.is_leaving() && !self.has_shut_down {

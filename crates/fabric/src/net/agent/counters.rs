@@ -49,7 +49,7 @@ pub struct AgentCounters {
 
 /// The counters of all threads of an agent.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct AgentTotals {
     pub(crate) connections: AtomicUsize,
     pub(crate) accepted: AtomicU64,
     pub(crate) admitted: AtomicU64,
@@ -65,7 +65,7 @@ pub(crate) struct Tally {
     pub(crate) revoked: AtomicU64,
 }
 
-impl Tally {
+impl AgentTotals {
     /// Counts a client that was refused; without a [`Refusal`] where no TLS could be agreed on.
     pub(crate) fn client_refused(&self, refusal: Option<Refusal>) {
         count(&self.refused_by[refusal.map_or(0, Refusal::code)], 1);
@@ -78,7 +78,7 @@ impl Tally {
 
     /// Adds the verbs of a turn.
     #[inline]
-    pub(crate) fn add(&self, moved: &Moved) {
+    pub(crate) fn add(&self, moved: &TurnTraffic) {
         let add = |counter, more| {
             if more > 0 {
                 count(counter, more);
@@ -121,15 +121,15 @@ impl Tally {
     }
 }
 
-/// The verbs of one turn of a connection, added to the [`Tally`] at its end.
+/// The verbs of one turn of a connection, added to the [`AgentTotals`] at its end.
 #[derive(Default)]
-pub(crate) struct Moved {
+pub(crate) struct TurnTraffic {
     verbs: [u64; VerbKind::COUNT],
     bytes_read: u64,
     bytes_written: u64,
 }
 
-impl Moved {
+impl TurnTraffic {
     /// Counts a verb.
     #[inline]
     pub(crate) fn verb(&mut self, kind: VerbKind) {

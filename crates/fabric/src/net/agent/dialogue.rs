@@ -1,9 +1,9 @@
 //! An agent's conversation with one client, without the connection that carries it.
 
 use super::admit::{Handshake, Step, Visitor, refuse};
-use super::service::{Pause, Quota, Serve};
+use super::service::{ExecutionPause, Quota, Serve};
 use super::session::Session;
-use super::shared::Shared;
+use super::shared::AgentCore;
 use crate::FabricError;
 use crate::error::Malformed;
 use crate::error::{Refusal, TlsFailure};
@@ -31,7 +31,7 @@ enum Phase {
 
 /// What became of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum News {
+pub(crate) enum AdmissionOutcome {
     Admitted,
     Refused(Refusal),
     /// There can be no TLS with it.
@@ -40,7 +40,7 @@ pub(crate) enum News {
 
 /// Why a connection is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum DisconnectReason {
     Closed,
     /// Its client has another connection in its place.
     Replaced,
@@ -124,15 +124,15 @@ impl Dialogue {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        shared: &Shared,
+        shared: &AgentCore,
         quota: &mut Quota,
         warn: Warn<'_>,
-    ) -> Result<(Pause, Option<News>), End> {
+    ) -> Result<(ExecutionPause, Option<AdmissionOutcome>), DisconnectReason> {
         let mut news = None;
         loop {
             match &mut self.0 {
                 Phase::Serving(session, serving) => {
-                    let going = session.go_on().ok_or(End::Replaced)?;
+                    let going = session.go_on().ok_or(DisconnectReason::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
                         warn.reports.tell(&AuditEvent {
                             kind: AuditKind::VerbRefused,
@@ -143,19 +143,19 @@ impl Dialogue {
                     };
                     let pause = serving.run(input, out, &shared.served, quota, &mut tell);
                     drop(going);
-                    let pause = pause.map_err(End::Malformed)?;
+                    let pause = pause.map_err(DisconnectReason::Malformed)?;
                     match pause {
-                        Pause::Refused(refusal) => {
+                        ExecutionPause::Refused(refusal) => {
                             self.refuse(refusal, out);
-                            news = Some(News::Refused(refusal));
+                            news = Some(AdmissionOutcome::Refused(refusal));
                         }
-                        Pause::Cut => return Err(End::Revoked),
+                        ExecutionPause::Cut => return Err(DisconnectReason::Revoked),
                         pause => return Ok((pause, news)),
                     }
                 }
                 Phase::Leaving { .. } => {
                     input.discard();
-                    return Ok((Pause::Hungry(1), news));
+                    return Ok((ExecutionPause::Hungry(1), news));
                 }
                 Phase::Handshake(handshake) => {
                     let visitor = Visitor {
@@ -164,15 +164,15 @@ impl Dialogue {
                     };
                     let step = handshake.step(input, out, shared, visitor);
                     quota.spend(Quota::REFUSED);
-                    match step.map_err(End::Malformed)? {
-                        Step::Wait(words) => return Ok((Pause::Hungry(words), news)),
+                    match step.map_err(DisconnectReason::Malformed)? {
+                        Step::Wait(words) => return Ok((ExecutionPause::Hungry(words), news)),
                         Step::Admit(session, serving) => {
                             self.0 = Phase::Serving(session, serving);
-                            news = Some(News::Admitted);
+                            news = Some(AdmissionOutcome::Admitted);
                         }
                         Step::Refuse(refusal) => {
                             self.refuse(refusal, out);
-                            news = Some(News::Refused(refusal));
+                            news = Some(AdmissionOutcome::Refused(refusal));
                         }
                     }
                 }

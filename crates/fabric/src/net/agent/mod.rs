@@ -1,4 +1,4 @@
-//! The owner's side: threads that accept clients, admit them, and pass them to a [`Service`].
+//! The owner's side: threads that accept clients, admit them, and pass them to a [`VerbService`].
 //!
 //! Each thread owns its connections; threads share only the memory, the grants and the counters.
 //!
@@ -23,9 +23,9 @@ mod turns;
 mod worker;
 
 pub use counters::AgentCounters;
-pub(crate) use counters::{Moved, Tally, count};
-pub(crate) use dialogue::{Dialogue, End, Warn};
+pub(crate) use counters::{AgentTotals, TurnTraffic, count};
+pub(crate) use dialogue::{Dialogue, DisconnectReason, Warn};
 pub(crate) use server::Server;
-pub(crate) use service::{Client, Pause, Quota, Serve, Served, Service, Tell};
-pub(crate) use shared::{Shared, Workers};
+pub(crate) use service::{Client, ExecutionPause, Quota, Serve, ServedNode, Tell, VerbService};
+pub(crate) use shared::{AgentCore, Workers};
 pub use strangers::Strangers;

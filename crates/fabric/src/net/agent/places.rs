@@ -5,21 +5,22 @@ use super::turns::STRANGERS;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::OwnedFd;
 
-/// A place for a connection. Its number and its generation are the connection's token.
+/// A slot for a connection. Its number and its generation are the connection's token.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     pub(super) generation: u32,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<SlotOccupant>,
 }
 
-pub(super) struct Held {
+/// The connection in a slot.
+pub(super) struct SlotOccupant {
     pub(super) connection: Connection,
     pub(super) wants: Wants,
     /// Whether it is among the strangers.
     pub(super) is_stranger: bool,
 }
 
-impl Held {
+impl SlotOccupant {
     /// The line in which it waits for its turn.
     pub(super) fn line(&self) -> u64 {
         match self.connection.grant() {
@@ -35,7 +36,7 @@ pub(super) fn token(place: u32, generation: u32) -> u64 {
 }
 
 /// The connection with that token, if it is still there.
-pub(super) fn held_of(places: &mut [Place], token: u64) -> Option<&mut Held> {
+pub(super) fn held_of(places: &mut [ConnectionSlot], token: u64) -> Option<&mut SlotOccupant> {
     let place = places.get_mut(token as u32 as usize)?;
     if u64::from(place.generation) != token >> 32 {
         return None;
@@ -44,7 +45,7 @@ pub(super) fn held_of(places: &mut [Place], token: u64) -> Option<&mut Held> {
 }
 
 /// Notes what a connection waits for, and has the kernel tell of that; returns what it was before.
-pub(super) fn want(epoll: &OwnedFd, token: u64, held: &mut Held, wants: Wants) -> Wants {
+pub(super) fn want(epoll: &OwnedFd, token: u64, held: &mut SlotOccupant, wants: Wants) -> Wants {
     let before = std::mem::replace(&mut held.wants, wants);
     if interest(before) != interest(wants) {
         let data = EventData::new_u64(token);

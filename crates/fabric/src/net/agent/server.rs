@@ -2,8 +2,8 @@
 
 use super::accept::Acceptor;
 use super::counters::AgentCounters;
-use super::service::Service;
-use super::shared::{Door, Shared, Workers};
+use super::service::VerbService;
+use super::shared::{AgentCore, WorkerInbox, Workers};
 use super::worker::Worker;
 use crate::error::os;
 use crate::event_loop::{EventLoop, OwnThread};
@@ -21,7 +21,7 @@ use std::sync::{Arc, PoisonError};
 /// Listens at an address and serves a node's memory for as long as it is held. Dropping it closes
 /// every connection.
 pub(crate) struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<AgentCore>,
     address: SocketAddr,
     threads: Vec<OwnThread>,
 }
@@ -38,13 +38,13 @@ impl Server {
         node: Node,
         options: &ServeOptions,
         workers: &Workers,
-        service: Box<dyn Service>,
+        service: Box<dyn VerbService>,
         grant: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
         workers.check()?;
-        let doors = (0..workers.threads).map(|_| Door::new());
-        let doors = doors.collect::<Result<_>>()?;
-        let shared = Arc::new(Shared::new(node, options, workers, doors, service)?);
+        let inboxes = (0..workers.threads).map(|_| WorkerInbox::new());
+        let inboxes = inboxes.collect::<Result<_>>()?;
+        let shared = Arc::new(AgentCore::new(node, options, workers, inboxes, service)?);
         raise_file_limit();
         let listener = listen(&options.listen)?;
         let address = listener.local_addr().map_err(os("getsockname"))?;
@@ -59,7 +59,7 @@ impl Server {
             let shared = Arc::clone(&agent.shared);
             let worker = Worker::new(shared, number, acceptor.take()).map_err(os("epoll_ctl"))?;
             let to_wake = Arc::clone(&agent.shared);
-            let wake = move || to_wake.doors[number].wake();
+            let wake = move || to_wake.inboxes[number].wake();
             let thread = OwnThread::start(format!("farslot-tcp-{number}"), worker, wake)?;
             agent.threads.push(thread);
         }
@@ -247,9 +247,9 @@ impl Server {
 
     /// Has the threads let go of clients whose grants were revoked.
     fn let_go_of_revoked(&self) {
-        for door in &self.shared.doors {
-            door.revoked.store(true, Ordering::Release);
-            door.wake();
+        for inbox in &self.shared.inboxes {
+            inbox.revoked.store(true, Ordering::Release);
+            inbox.wake();
         }
     }
 
@@ -282,7 +282,7 @@ impl Server {
     pub(crate) fn counters(&self) -> AgentCounters {
         let served = &self.shared.served;
         let grants = self.shared.grants.in_force();
-        served.tally.snapshot(grants, served.room.held())
+        served.totals.snapshot(grants, served.room.held())
     }
 }
 

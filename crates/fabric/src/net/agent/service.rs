@@ -1,10 +1,10 @@
 //! How a fabric serves an admitted client: TCP executes its verbs, RDMA verbs set up a queue pair.
 
-use super::counters::Tally;
+use super::counters::AgentTotals;
 use crate::error::{Carrier, Malformed, Refusal};
 use crate::memory::Node;
 use crate::net::admission::Issued;
-use crate::net::room::Room;
+use crate::net::room::ByteBudget;
 use crate::net::stream::{Inbound, Outbound};
 use crate::{FabricError, RegionInfo, Rights};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How an agent serves the clients that it admits.
-pub(crate) trait Service: Send + Sync {
+pub(crate) trait VerbService: Send + Sync {
     /// What carries the verbs.
     fn carrier(&self) -> Carrier;
 
@@ -49,17 +49,17 @@ pub(crate) trait Serve: Send {
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
-    ) -> Result<Pause, Malformed>;
+    ) -> Result<ExecutionPause, Malformed>;
 
     /// The grant that it was admitted under.
     fn grant(&self) -> &Arc<Issued>;
 }
 
 /// What an agent serves, and within which limits.
-pub(crate) struct Served {
+pub(crate) struct ServedNode {
     pub(crate) node: Node,
     /// The limit of frames, in words.
     pub(crate) frame_words: u32,
@@ -67,8 +67,8 @@ pub(crate) struct Served {
     /// there is room for so many.
     pub(crate) unsent_bytes: usize,
     /// What all connections hold.
-    pub(crate) room: Room,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) room: ByteBudget,
+    pub(crate) totals: Arc<AgentTotals>,
 }
 
 /// What a turn of a client may come to.
@@ -110,7 +110,7 @@ impl Quota {
 
 /// Why no more verbs are executed for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pause {
+pub(crate) enum ExecutionPause {
     /// There is no whole verb any more; the next needs so many words.
     Hungry(usize),
     /// Enough answers wait to be sent.

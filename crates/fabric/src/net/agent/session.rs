@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All sessions, by number.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<u64, Arc<Going>>>);
+pub(crate) struct SessionRegistry(Mutex<HashMap<u64, Arc<LivenessFlag>>>);
 
 /// Whether a session goes on. Locked while verbs of it are executed.
-type Going = Mutex<bool>;
+type LivenessFlag = Mutex<bool>;
 
 /// A session, for as long as its connection is held.
 pub(crate) struct Session {
-    all: Arc<Sessions>,
+    all: Arc<SessionRegistry>,
     number: u64,
-    going: Arc<Going>,
+    going: Arc<LivenessFlag>,
 }
 
-impl Sessions {
-    fn by_number(&self) -> MutexGuard<'_, HashMap<u64, Arc<Going>>> {
+impl SessionRegistry {
+    fn by_number(&self) -> MutexGuard<'_, HashMap<u64, Arc<LivenessFlag>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_session_that_is_ended_executes_nothing_more_and_is_forgotten() {
-        let sessions = Arc::new(Sessions::default());
+        let sessions = Arc::new(SessionRegistry::default());
         let [first, second] = [sessions.begin(), sessions.begin()];
         assert!(first.number() != second.number() && first.number() != 0);
         let executing = first.go_on().unwrap();

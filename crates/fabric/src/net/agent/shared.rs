@@ -1,14 +1,14 @@
 //! The state that the threads of an agent share.
 
-use super::service::{Served, Service};
-use super::session::Sessions;
+use super::service::{ServedNode, VerbService};
+use super::session::SessionRegistry;
 use crate::error::{Refusal, os};
 use crate::memory::Node;
 use crate::net::Network;
-use crate::net::admission::Grants;
+use crate::net::admission::GrantRegistry;
 use crate::net::audit::Audit;
 use crate::net::options::ServeOptions;
-use crate::net::room::Room;
+use crate::net::room::ByteBudget;
 use crate::net::secured::Socket;
 use crate::net::tls::TlsServer;
 use crate::{FabricError, Result};
@@ -55,12 +55,12 @@ impl Workers {
 }
 
 /// What the threads of an agent share.
-pub(crate) struct Shared {
-    pub(crate) served: Served,
+pub(crate) struct AgentCore {
+    pub(crate) served: ServedNode,
     pub(crate) audit: Option<Arc<Audit>>,
-    pub(crate) grants: Grants,
-    pub(crate) service: Box<dyn Service>,
-    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) grants: GrantRegistry,
+    pub(crate) service: Box<dyn VerbService>,
+    pub(crate) sessions: Arc<SessionRegistry>,
     /// The most connections.
     pub(crate) connections: usize,
     pub(crate) handshake_timeout: Duration,
@@ -76,10 +76,10 @@ pub(crate) struct Shared {
     insecure: bool,
     pub(crate) spin: Duration,
     /// One a thread.
-    pub(crate) doors: Vec<Door>,
+    pub(crate) inboxes: Vec<WorkerInbox>,
 }
 
-impl Shared {
+impl AgentCore {
     /// Without any grants yet.
     ///
     /// # Errors
@@ -88,19 +88,19 @@ impl Shared {
         node: Node,
         options: &ServeOptions,
         workers: &Workers,
-        doors: Vec<Door>,
-        service: Box<dyn Service>,
+        inboxes: Vec<WorkerInbox>,
+        service: Box<dyn VerbService>,
     ) -> Result<Self> {
         Ok(Self {
-            served: Served {
+            served: ServedNode {
                 node,
                 frame_words: workers.check()?,
                 unsent_bytes: workers.unsent_bytes,
-                room: Room::new(options.held_bytes),
-                tally: Arc::default(),
+                room: ByteBudget::new(options.held_bytes),
+                totals: Arc::default(),
             },
             audit: options.audit.clone(),
-            grants: Grants::default(),
+            grants: GrantRegistry::default(),
             service,
             sessions: Arc::default(),
             connections: options.connections,
@@ -114,7 +114,7 @@ impl Shared {
             trusted: options.trusted.clone(),
             insecure: options.insecure,
             spin: workers.spin,
-            doors,
+            inboxes,
         })
     }
 
@@ -125,9 +125,9 @@ impl Shared {
 
     /// Has every client served that is admitted, whether or not anything has come from it.
     pub(crate) fn serve_everybody(&self) {
-        for door in &self.doors {
-            door.serve_everybody.store(true, Ordering::Release);
-            door.wake();
+        for inbox in &self.inboxes {
+            inbox.serve_everybody.store(true, Ordering::Release);
+            inbox.wake();
         }
     }
 
@@ -160,7 +160,7 @@ pub(crate) struct Newcomer {
 }
 
 /// How a thread is told of something.
-pub(crate) struct Door {
+pub(crate) struct WorkerInbox {
     pub(crate) wake: OwnedFd,
     pub(crate) serve_everybody: AtomicBool,
     /// Grants were revoked.
@@ -168,7 +168,7 @@ pub(crate) struct Door {
     pub(crate) newcomers: Mutex<Vec<Newcomer>>,
 }
 
-impl Door {
+impl WorkerInbox {
     pub(crate) fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self {

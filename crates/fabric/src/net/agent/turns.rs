@@ -30,7 +30,7 @@ const SHORTEST: Duration = Duration::from_nanos(200);
 
 /// The lines in which connections wait, by their tokens.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct TurnScheduler {
     lines: Vec<Line>,
     waiting: usize,
     /// The least time that a line in which somebody waits has had.
@@ -47,7 +47,7 @@ struct Line {
     had: Duration,
 }
 
-impl Turns {
+impl TurnScheduler {
     /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting == 0
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn lines_have_the_same_time_however_many_wait_in_them() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         (0..500).for_each(|token| turns.wait(7, token));
         turns.wait(8, 1000);
         turns.wait(STRANGERS, 2000);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn who_has_used_little_waits_for_one_long_turn_however_many_lines_have_more_to_do() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         (1..=6).for_each(|of| turns.wait(of, of));
         for round in 0..100 {
             turns.begin_round();
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn who_has_asked_for_nothing_for_long_keeps_others_waiting_for_no_longer_than_they_did() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         turns.wait(7, 1);
         for _ in 0..1000 {
             turns.begin_round();
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_was_kept_from_its_processor_keeps_no_line_waiting_as_long() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         turns.wait(7, 1);
         turns.wait(8, 2);
         turns.begin_round();
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_waits_at_the_door_waits_there_once() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         for token in [1, 2, 1, 2, 2] {
             turns.wait_at_door(token);
         }
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn everybody_in_a_line_has_a_turn_before_anybody_has_another() {
-        let mut turns = Turns::default();
+        let mut turns = TurnScheduler::default();
         (0..10).for_each(|token| turns.wait(1, token));
         let mut order = Vec::new();
         while order.len() < 20 {

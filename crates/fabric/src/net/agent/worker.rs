@@ -2,24 +2,24 @@
 //!
 //! While verbs arrive the thread polls: it tries the few connections that were busy last, and asks
 //! the kernel about the others every few rounds. Once nothing has arrived for the time it may spin,
-//! or where polling has not paid off lately (see [`Spin`]), it sleeps in the kernel.
+//! or where polling has not paid off lately (see [`SpinPolicy`]), it sleeps in the kernel.
 
 use super::accept::{Acceptor, LISTENER};
-use super::connection::{Connection, Scratch, Turn, Wants};
+use super::connection::{Connection, TurnBuffers, TurnOutcome, Wants};
 use super::counters::count;
-use super::dialogue::{End, News};
-use super::places::{Held, Place, held_of, interest, token, want};
+use super::dialogue::{AdmissionOutcome, DisconnectReason};
+use super::places::{ConnectionSlot, SlotOccupant, held_of, interest, token, want};
 use super::service::Quota;
-use super::shared::{Newcomer, Shared};
+use super::shared::{AgentCore, Newcomer};
 use super::strangers::Strangers;
-use super::turns::{DOOR, Turns};
+use super::turns::{DOOR, TurnScheduler};
 use crate::Result;
 use crate::error::Refusal;
-use crate::event_loop::Rounds;
+use crate::event_loop::ServeLoop;
 use crate::net::admission::Issued;
 use crate::net::audit::{AuditEvent, AuditKind, Reports};
 use crate::net::socket::{nanos, now};
-use crate::net::spin::Spin;
+use crate::net::spin::SpinPolicy;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use std::cmp::Reverse;
@@ -51,11 +51,11 @@ const WAKE: u64 = u64::MAX;
 const LATE: u64 = u64::MAX - 2;
 
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<AgentCore>,
     number: usize,
     epoll: OwnedFd,
     acceptor: Option<Acceptor>,
-    places: Vec<Place>,
+    places: Vec<ConnectionSlot>,
     vacant: Vec<u32>,
     /// Connections in their handshake, or refused, or whose grant was revoked.
     strangers: Strangers,
@@ -63,33 +63,33 @@ pub(crate) struct Worker {
     /// Those that were busy last, the latest first.
     hot: Vec<u64>,
     /// Those that have more to do than a turn, and those that wait behind them.
-    turns: Turns,
+    turns: TurnScheduler,
     /// Those that rest, and until when.
     resting: BinaryHeap<Reverse<(Instant, u64)>>,
     stalled: Vec<u64>,
     next_retry: Instant,
-    scratch: Scratch,
+    scratch: TurnBuffers,
     reports: Reports,
-    spin: Spin,
+    spin: SpinPolicy,
     rounds: u32,
 }
 
 impl Worker {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<AgentCore>,
         number: usize,
         acceptor: Option<Acceptor>,
     ) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = EventData::new_u64(WAKE);
-        epoll::add(&epoll, &shared.doors[number].wake, wake, EventFlags::IN)?;
+        epoll::add(&epoll, &shared.inboxes[number].wake, wake, EventFlags::IN)?;
         if let Some(acceptor) = &acceptor {
             acceptor.watch(&epoll)?;
         }
         let now = Instant::now();
         let strangers = Strangers::new(shared.strangers);
         let reports = Reports::new(shared.audit.clone());
-        let spin = Spin::new(nanos(shared.spin));
+        let spin = SpinPolicy::new(nanos(shared.spin));
         Ok(Self {
             shared,
             number,
@@ -100,11 +100,11 @@ impl Worker {
             strangers,
             next_sweep: now,
             hot: Vec::with_capacity(HOT + 1),
-            turns: Turns::default(),
+            turns: TurnScheduler::default(),
             resting: BinaryHeap::new(),
             stalled: Vec::new(),
             next_retry: now,
-            scratch: Scratch::new(),
+            scratch: TurnBuffers::new(),
             reports,
             spin,
             rounds: 0,
@@ -188,7 +188,7 @@ impl Worker {
             if held.connection.refuse_late(refusal) {
                 self.refused(token, Some(refusal), format_args!("{refusal}"));
             } else if held.connection.is_serving() {
-                count(&self.shared.served.tally.revoked, 1);
+                count(&self.shared.served.totals.revoked, 1);
                 let why = "its grant was revoked";
                 self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
             }
@@ -210,7 +210,7 @@ impl Worker {
     }
 
     fn refused(&mut self, token: u64, by: Option<Refusal>, why: fmt::Arguments<'_>) {
-        self.shared.served.tally.client_refused(by);
+        self.shared.served.totals.client_refused(by);
         self.tell(AuditKind::Refused, token, Some(why));
     }
 
@@ -319,7 +319,7 @@ impl Worker {
         }
     }
 
-    fn held(&mut self, token: u64) -> Option<&mut Held> {
+    fn held(&mut self, token: u64) -> Option<&mut SlotOccupant> {
         held_of(&mut self.places, token)
     }
 
@@ -342,21 +342,21 @@ impl Worker {
             }
             Err(end) => {
                 match end {
-                    End::Malformed(reason) => {
-                        count(&self.shared.served.tally.malformed, 1);
+                    DisconnectReason::Malformed(reason) => {
+                        count(&self.shared.served.totals.malformed, 1);
                         self.tell(AuditKind::Malformed, token, Some(format_args!("{reason}")));
                     }
                     // It has no secret, or wants one of a grant that has none.
-                    End::Closed => {
+                    DisconnectReason::Closed => {
                         if held.connection.is_unproved() {
                             self.tell(AuditKind::Unproved, token, None);
                         }
                     }
-                    End::Replaced => {
+                    DisconnectReason::Replaced => {
                         log::debug!("{} has another connection by now", held.connection.peer);
                     }
-                    End::Revoked => {
-                        count(&self.shared.served.tally.revoked, 1);
+                    DisconnectReason::Revoked => {
+                        count(&self.shared.served.totals.revoked, 1);
                         let why = "its grant was revoked amid an answer";
                         self.tell(AuditKind::Closed, token, Some(format_args!("{why}")));
                     }
@@ -367,26 +367,26 @@ impl Worker {
         }
     }
 
-    fn after(&mut self, token: u64, turn: Turn) {
+    fn after(&mut self, token: u64, turn: TurnOutcome) {
         let Some(held) = held_of(&mut self.places, token) else {
             return;
         };
         let before = want(&self.epoll, token, held, turn.wants);
         match turn.news {
-            Some(News::Admitted) => {
+            Some(AdmissionOutcome::Admitted) => {
                 held.is_stranger = false;
                 self.strangers.remove(token);
-                count(&self.shared.served.tally.admitted, 1);
+                count(&self.shared.served.totals.admitted, 1);
                 self.tell(AuditKind::Admitted, token, None);
             }
-            Some(News::Refused(refusal)) => {
+            Some(AdmissionOutcome::Refused(refusal)) => {
                 // One that was admitted before has some time to leave.
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
                 self.refused(token, Some(refusal), format_args!("{refusal}"));
             }
-            Some(News::Broken(failure)) => {
+            Some(AdmissionOutcome::Broken(failure)) => {
                 if !held.is_stranger {
                     self.become_stranger(token);
                 }
@@ -438,7 +438,7 @@ impl Worker {
         self.hot.retain(|hot| *hot != gone);
         self.shared
             .served
-            .tally
+            .totals
             .connections
             .fetch_sub(1, Ordering::Relaxed);
         if held.connection.is_serving() {
@@ -458,22 +458,22 @@ impl Worker {
             if to == self.number {
                 self.hold(newcomer);
             } else {
-                self.shared.doors[to].send(newcomer);
+                self.shared.inboxes[to].send(newcomer);
             }
         }
     }
 
     fn answer_wake(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let door = &shared.doors[self.number];
-        door.clear_wake();
-        if door.serve_everybody.swap(false, Ordering::AcqRel) {
+        let inbox = &shared.inboxes[self.number];
+        inbox.clear_wake();
+        if inbox.serve_everybody.swap(false, Ordering::AcqRel) {
             self.serve_everybody();
         }
-        if door.revoked.swap(false, Ordering::AcqRel) {
+        if inbox.revoked.swap(false, Ordering::AcqRel) {
             self.let_go_of_revoked();
         }
-        let mut newcomers = door
+        let mut newcomers = inbox
             .newcomers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -485,7 +485,8 @@ impl Worker {
 
     /// Serves the admitted clients that are waited for. The others have their turn anyway.
     fn serve_everybody(&mut self) {
-        let waited_for = |held: &Held| held.wants == Wants::Input && held.connection.is_serving();
+        let waited_for =
+            |held: &SlotOccupant| held.wants == Wants::Input && held.connection.is_serving();
         let tokens: Vec<_> = (0..)
             .zip(&self.places)
             .filter(|(_, place)| place.held.as_ref().is_some_and(waited_for))
@@ -498,7 +499,7 @@ impl Worker {
 
     /// Gives the clients of revoked grants some time to leave. Their verbs are refused meanwhile.
     fn let_go_of_revoked(&mut self) {
-        let revoked = |held: &Held| {
+        let revoked = |held: &SlotOccupant| {
             let grant = held.connection.grant();
             !held.is_stranger && grant.is_some_and(Issued::is_revoked)
         };
@@ -520,26 +521,26 @@ impl Worker {
             refusal,
         } = newcomer;
         let Some(socket) = self.shared.secure(stream) else {
-            let tally = &self.shared.served.tally;
-            count(&tally.turned_away, 1);
-            tally.connections.fetch_sub(1, Ordering::Relaxed);
+            let totals = &self.shared.served.totals;
+            count(&totals.turned_away, 1);
+            totals.connections.fetch_sub(1, Ordering::Relaxed);
             return;
         };
         if let Some(oldest) = self.strangers.to_go_for(peer.ip()) {
-            count(&self.shared.served.tally.turned_away, 1);
+            count(&self.shared.served.totals.turned_away, 1);
             let why = "too many connections wait to be admitted";
             self.tell(AuditKind::TurnedAway, oldest, Some(format_args!("{why}")));
             self.close(oldest as u32);
         }
         let place = self.vacant.pop().unwrap_or(self.places.len() as u32);
         if place as usize == self.places.len() {
-            self.places.push(Place::default());
+            self.places.push(ConnectionSlot::default());
         }
         let slot = &mut self.places[place as usize];
         let token = token(place, slot.generation);
         let data = EventData::new_u64(token);
         let watched = epoll::add(&self.epoll, socket.tcp(), data, interest(Wants::Input));
-        slot.held = Some(Held {
+        slot.held = Some(SlotOccupant {
             connection: Connection::new(socket, peer, refusal),
             wants: Wants::Input,
             is_stranger: true,
@@ -552,7 +553,7 @@ impl Worker {
     }
 }
 
-impl Rounds for Worker {
+impl ServeLoop for Worker {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         Ok(self.serve_round(most))
     }

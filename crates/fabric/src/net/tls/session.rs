@@ -79,7 +79,7 @@ impl Session {
     pub(crate) fn close_notify(&mut self, tcp: &TcpStream) {
         self.tls.send_close_notify();
         // It goes with one call or not at all.
-        let _ = self.tls.write_tls(&mut Socket(tcp));
+        let _ = self.tls.write_tls(&mut TlsTransport(tcp));
     }
 
     /// Why it is over, if the other side broke it.
@@ -125,7 +125,7 @@ impl Session {
     /// Takes records once, and answers what is to be answered by itself.
     fn receive_records(&mut self, tcp: &TcpStream) -> Io {
         let shaking = self.is_shaking_hands();
-        let mut from = Socket(tcp);
+        let mut from = TlsTransport(tcp);
         let received = match self.tls.read_tls(&mut from) {
             Ok(0) => return Io::Closed,
             Ok(bytes) => bytes,
@@ -156,7 +156,7 @@ impl Session {
     /// Ends it, and tells the other side why.
     fn fail(&mut self, tcp: &TcpStream, failure: TlsFailure) -> Io {
         // The alert goes with one call or not at all.
-        let _ = self.tls.write_tls(&mut Socket(tcp));
+        let _ = self.tls.write_tls(&mut TlsTransport(tcp));
         let _ = tcp.shutdown(Shutdown::Write);
         self.failure = Some(failure);
         Io::Closed
@@ -165,7 +165,7 @@ impl Session {
     /// Sends records that wait; what has moved says nothing.
     pub(crate) fn flush(&mut self, tcp: &TcpStream) -> Io {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut Socket(tcp)) {
+            match self.tls.write_tls(&mut TlsTransport(tcp)) {
                 Ok(1..) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Io::Blocked,
                 Ok(0) | Err(_) => return Io::Closed,
@@ -210,7 +210,7 @@ fn throw_away(tcp: &TcpStream) -> Io {
 }
 
 /// A socket as rustls wants it; it never waits.
-struct Socket<'s>(&'s TcpStream);
+struct TlsTransport<'s>(&'s TcpStream);
 
 fn moved(io: Io) -> io::Result<usize> {
     match io {
@@ -220,13 +220,13 @@ fn moved(io: Io) -> io::Result<usize> {
     }
 }
 
-impl Read for Socket<'_> {
+impl Read for TlsTransport<'_> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         moved(socket::receive(self.0, space))
     }
 }
 
-impl Write for Socket<'_> {
+impl Write for TlsTransport<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         moved(socket::send(self.0, bytes))
     }

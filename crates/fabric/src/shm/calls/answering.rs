@@ -2,11 +2,14 @@
 //! wants to.
 
 use super::MOST_CHANNELS;
-use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, REQUEST_HEAD, Side, Taking, Way};
+use super::channel::{
+    BYTES, Channel, ChannelSide, Damaged, LONGEST, REQUEST_HEAD, RingConsumer, RingDirection,
+    RingProducer,
+};
 use crate::error::os;
-use crate::event_loop::{EventLoop, OwnThread, Rounds, Shift};
+use crate::event_loop::{EventLoop, OwnThread, ServeLoop, Shift};
 use crate::memory::{Mapping, Node, sealed_file};
-use crate::net::spin::Spin;
+use crate::net::spin::SpinPolicy;
 use crate::net::wire::{encode_failure, words_of};
 use crate::shm::fd_passing;
 use crate::verb::check_access;
@@ -33,12 +36,12 @@ const ROUNDS: u32 = 1024;
 const KEPT: usize = 64 << 10;
 
 /// What answers calls of other processes to a node, until it is dropped.
-pub(in crate::shm) struct Answering {
-    shared: Arc<Shared>,
+pub(in crate::shm) struct RingCallService {
+    shared: Arc<RingServiceState>,
     thread: Mutex<Option<OwnThread>>,
 }
 
-struct Shared {
+struct RingServiceState {
     node: Node,
     /// Channels that the thread has not taken up yet.
     arrived: Mutex<Vec<Answerer>>,
@@ -48,14 +51,14 @@ struct Shared {
     wake: OwnedFd,
 }
 
-impl Answering {
+impl RingCallService {
     /// Nobody calls yet. The node has no companion: its holders may drop it meanwhile.
     ///
     /// # Errors
     /// What the system says.
     pub(in crate::shm) fn new(node: Node) -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let shared = Shared {
+        let shared = RingServiceState {
             node,
             arrived: Mutex::default(),
             has_arrived: AtomicBool::new(false),
@@ -114,7 +117,7 @@ impl Answering {
             return Ok(Arc::clone(&thread.shift));
         }
         let to_wake = Arc::clone(&self.shared);
-        let rounds = Round::new(Arc::clone(&self.shared));
+        let rounds = RingServeLoop::new(Arc::clone(&self.shared));
         let started = OwnThread::start("farslot-calls", rounds, move || to_wake.wake())?;
         let shift = Arc::clone(&started.shift);
         *thread = Some(started);
@@ -122,7 +125,7 @@ impl Answering {
     }
 }
 
-impl Shared {
+impl RingServiceState {
     fn arrived(&self) -> MutexGuard<'_, Vec<Answerer>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,23 +137,23 @@ impl Shared {
 }
 
 /// All channels, and what goes from round to round.
-struct Round {
-    shared: Arc<Shared>,
+struct RingServeLoop {
+    shared: Arc<RingServiceState>,
     channels: Vec<Answerer>,
     room: Vec<u64>,
-    spin: Spin,
+    spin: SpinPolicy,
     /// Rounds with something to do.
     busy: u32,
     started: Instant,
 }
 
-impl Round {
-    fn new(shared: Arc<Shared>) -> Self {
+impl RingServeLoop {
+    fn new(shared: Arc<RingServiceState>) -> Self {
         Self {
             shared,
             channels: Vec::new(),
             room: Vec::new(),
-            spin: Spin::new(SPIN),
+            spin: SpinPolicy::new(SPIN),
             busy: 0,
             started: Instant::now(),
         }
@@ -166,7 +169,7 @@ impl Round {
     }
 }
 
-impl Rounds for Round {
+impl ServeLoop for RingServeLoop {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         if self.shared.has_arrived.swap(false, Ordering::AcqRel) {
             self.channels.append(&mut self.shared.arrived());
@@ -207,7 +210,7 @@ fn look_at_sockets(channels: &[Answerer], wake: &OwnedFd, most: Option<Duration>
     let sleeps = most.is_none_or(|most| !most.is_zero());
     let is_awake = !sleeps || {
         for one in channels {
-            one.channel.falls_asleep(Side::Owner);
+            one.channel.falls_asleep(ChannelSide::Owner);
         }
         channels.iter().any(Answerer::has_work)
     };
@@ -235,7 +238,7 @@ fn look_at_sockets(channels: &[Answerer], wake: &OwnedFd, most: Option<Duration>
     let ends = channels.iter().zip(spoke);
     ends.map(|(one, spoke)| {
         if sleeps {
-            one.channel.wakes_up(Side::Owner);
+            one.channel.wakes_up(ChannelSide::Owner);
         }
         spoke && one.channel.is_closed()
     })
@@ -243,13 +246,13 @@ fn look_at_sockets(channels: &[Answerer], wake: &OwnedFd, most: Option<Duration>
 }
 
 /// Why a channel ends.
-enum End {
+enum RingCloseReason {
     /// It makes no sense.
     Damaged,
     GivenUp,
 }
 
-impl From<Damaged> for End {
+impl From<Damaged> for RingCloseReason {
     fn from(Damaged: Damaged) -> Self {
         Self::Damaged
     }
@@ -260,8 +263,8 @@ struct Answerer {
     channel: Channel,
     /// What the client said that it may do.
     rights: Rights,
-    requests: Taking,
-    replies: Putting,
+    requests: RingConsumer,
+    replies: RingProducer,
     /// What has come of a request, its head included.
     request: Vec<u64>,
     /// Words of a reply that there was no room for yet, from `sent` on.
@@ -276,8 +279,8 @@ impl Answerer {
         Self {
             channel,
             rights,
-            requests: Taking::new(Way::Requests),
-            replies: Putting::new(Way::Replies),
+            requests: RingConsumer::new(RingDirection::Requests),
+            replies: RingProducer::new(RingDirection::Replies),
             request: Vec::new(),
             rest: Vec::new(),
             sent: 0,
@@ -286,7 +289,11 @@ impl Answerer {
     }
 
     /// Answers what there is, up to a limit; returns whether anything has moved.
-    fn turn(&mut self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<bool, End> {
+    fn turn(
+        &mut self,
+        node: &Node,
+        room: &mut Vec<u64>,
+    ) -> std::result::Result<bool, RingCloseReason> {
         let mut answered = 0;
         let mut moved = false;
         let since = Instant::now();
@@ -304,7 +311,7 @@ impl Answerer {
         moved |= self.requests.release(self.channel.words());
         moved |= self.replies.publish(self.channel.words());
         if moved {
-            self.channel.wake(Side::Client);
+            self.channel.wake(ChannelSide::Client);
         }
         Ok(moved)
     }
@@ -320,8 +327,8 @@ impl Answerer {
     }
 
     /// Says why it ends.
-    fn ends(&self, end: &End) -> bool {
-        if matches!(end, End::Damaged) {
+    fn ends(&self, end: &RingCloseReason) -> bool {
+        if matches!(end, RingCloseReason::Damaged) {
             log::error!("a client's channel for calls is damaged: it is closed");
         }
         false
@@ -337,7 +344,7 @@ impl Answerer {
     }
 
     /// Puts what is left of a reply; returns whether all of it is put.
-    fn send_rest(&mut self) -> std::result::Result<bool, End> {
+    fn send_rest(&mut self) -> std::result::Result<bool, RingCloseReason> {
         if self.rest.is_empty() {
             return Ok(true);
         }
@@ -356,7 +363,7 @@ impl Answerer {
     }
 
     /// Takes what has come of a request; returns whether it is all there.
-    fn fetch(&mut self) -> std::result::Result<bool, End> {
+    fn fetch(&mut self) -> std::result::Result<bool, RingCloseReason> {
         let words = self.channel.words();
         loop {
             let has = self.request.len();
@@ -377,15 +384,19 @@ impl Answerer {
                 && self.request.len() == REQUEST_HEAD
                 && (is_long(self.request[0] & 0xffff_ffff) || is_long(self.request[0] >> 32))
             {
-                return Err(End::Damaged);
+                return Err(RingCloseReason::Damaged);
             }
         }
     }
 
     /// Answers the request that is there.
-    fn answer(&mut self, node: &Node, room: &mut Vec<u64>) -> std::result::Result<(), End> {
+    fn answer(
+        &mut self,
+        node: &Node,
+        room: &mut Vec<u64>,
+    ) -> std::result::Result<(), RingCloseReason> {
         if self.channel.is_given_up() {
-            return Err(End::GivenUp);
+            return Err(RingCloseReason::GivenUp);
         }
         let head = self.request[0];
         let (bytes, reply) = (head as u32 as usize, (head >> 32) as usize);
@@ -417,7 +428,7 @@ impl Answerer {
     }
 
     /// Puts words of a reply, or keeps what there is no room for.
-    fn put(&mut self, reply: &[u64]) -> std::result::Result<(), End> {
+    fn put(&mut self, reply: &[u64]) -> std::result::Result<(), RingCloseReason> {
         let words = self.channel.words();
         let now = match self.rest.is_empty() {
             true => self.replies.room(words, reply.len())?,

@@ -1,9 +1,11 @@
 //! The client's side: an endpoint's calls to nodes of other processes.
 
-use super::channel::{BYTES, Channel, Damaged, LONGEST, Putting, Side, Taking, Way};
+use super::channel::{
+    BYTES, Channel, ChannelSide, Damaged, LONGEST, RingConsumer, RingDirection, RingProducer,
+};
 use crate::memory::{Mapping, Node, check_sealed};
 use crate::net::wire::{FAILURE_WORDS, decode_failure};
-use crate::shm::attach::Attached;
+use crate::shm::attach::Attachment;
 use crate::shm::fd_passing;
 use crate::shm::settled::Settled;
 use crate::{Buffer, FabricError, Nanos, NodeId, RegionId, Result};
@@ -19,14 +21,14 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// An endpoint's channels, each opened by its first call.
 #[derive(Default)]
-pub(in crate::shm) struct Asking {
+pub(in crate::shm) struct CallChannels {
     channels: RefCell<Vec<Asker>>,
     /// Calls without a reply.
     open: Cell<usize>,
 }
 
 /// A call to be posted.
-pub(in crate::shm) struct Asked {
+pub(in crate::shm) struct OutgoingCall {
     pub(in crate::shm) region: RegionId,
     pub(in crate::shm) request: Buffer,
     pub(in crate::shm) reply: Buffer,
@@ -35,7 +37,7 @@ pub(in crate::shm) struct Asked {
     pub(in crate::shm) deadline: Nanos,
 }
 
-impl Asking {
+impl CallChannels {
     /// Calls without a reply; they keep their places in the send queue.
     pub(in crate::shm) fn open(&self) -> usize {
         self.open.get()
@@ -48,10 +50,10 @@ impl Asking {
     pub(in crate::shm) fn post(
         &self,
         node: NodeId,
-        attached: &Attached,
-        asked: Asked,
+        attached: &Attachment,
+        call: OutgoingCall,
     ) -> Result<Rc<Settled<Buffer>>> {
-        let requested = asked.request.len().max(asked.reply.len());
+        let requested = call.request.len().max(call.reply.len());
         if requested > LONGEST {
             return Err(FabricError::BufferTooLarge {
                 requested,
@@ -75,7 +77,7 @@ impl Asking {
                 channels.len() - 1
             }
         };
-        let settled = channels[at].post(asked);
+        let settled = channels[at].post(call);
         self.open.set(self.open.get() + 1);
         Ok(settled)
     }
@@ -94,7 +96,7 @@ impl Asking {
         let mut open = 0;
         self.channels.borrow_mut().retain_mut(|asker| {
             let node = &nodes[usize::from(asker.node.0)];
-            let life = node.companion().map_or(0, Attached::life);
+            let life = node.companion().map_or(0, Attachment::life);
             let is_gone = node.is_barred() || asker.life != life;
             let stays = match asker.collect(is_gone, now) {
                 Ok(()) => true,
@@ -121,7 +123,7 @@ impl Asking {
             return false;
         }
         for asker in &waiting {
-            asker.channel.falls_asleep(Side::Client);
+            asker.channel.falls_asleep(ChannelSide::Client);
         }
         let longest = longest.min(LONGEST_SLEEP);
         let timeout = Timespec {
@@ -137,7 +139,7 @@ impl Asking {
             let _ = poll(&mut sockets, Some(&timeout));
         }
         for asker in &mut waiting {
-            asker.channel.wakes_up(Side::Client);
+            asker.channel.wakes_up(ChannelSide::Client);
             asker.is_over |= asker.channel.is_closed();
         }
         true
@@ -150,12 +152,12 @@ struct Asker {
     /// Which of the node's owners answers.
     life: u64,
     channel: Channel,
-    requests: Putting,
-    replies: Taking,
+    requests: RingProducer,
+    replies: RingConsumer,
     /// Words of requests that there was no room for yet, with how many of each are put.
     unsent: VecDeque<(Words, usize)>,
     /// Calls without a reply, in the order of their posting.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingReply>,
     /// The head of the reply that is coming, and how many of its words are here.
     coming: Option<(u64, usize)>,
     failure: [u64; FAILURE_WORDS - 1],
@@ -177,7 +179,7 @@ impl Words {
     }
 }
 
-struct Pending {
+struct PendingReply {
     reply: Buffer,
     timeout: Nanos,
     deadline: Nanos,
@@ -185,7 +187,7 @@ struct Pending {
 }
 
 impl Asker {
-    fn open(node: NodeId, attached: &Attached) -> Result<Self> {
+    fn open(node: NodeId, attached: &Attachment) -> Result<Self> {
         let (name, life) = (&attached.name, attached.life());
         // One that is not there yet, or not any more.
         let connected = fd_passing::connect_for_calls(name, attached.rights);
@@ -206,8 +208,8 @@ impl Asker {
             node,
             life,
             channel: Channel::new(memory, stream),
-            requests: Putting::new(Way::Requests),
-            replies: Taking::new(Way::Replies),
+            requests: RingProducer::new(RingDirection::Requests),
+            replies: RingConsumer::new(RingDirection::Replies),
             unsent: VecDeque::new(),
             pending: VecDeque::new(),
             coming: None,
@@ -216,19 +218,19 @@ impl Asker {
         })
     }
 
-    fn post(&mut self, asked: Asked) -> Rc<Settled<Buffer>> {
-        let (bytes, room) = (asked.request.len() as u64, asked.reply.len() as u64);
-        let head = [bytes | room << 32, asked.region.0.into()];
+    fn post(&mut self, call: OutgoingCall) -> Rc<Settled<Buffer>> {
+        let (bytes, room) = (call.request.len() as u64, call.reply.len() as u64);
+        let head = [bytes | room << 32, call.region.0.into()];
         let settled = Rc::new(Settled::new());
-        self.pending.push_back(Pending {
-            reply: asked.reply,
-            timeout: asked.timeout,
-            deadline: asked.deadline,
+        self.pending.push_back(PendingReply {
+            reply: call.reply,
+            timeout: call.timeout,
+            deadline: call.deadline,
             settled: Rc::clone(&settled),
         });
         self.unsent.push_back((Words::Head(head), 0));
         if bytes > 0 {
-            self.unsent.push_back((Words::Request(asked.request), 0));
+            self.unsent.push_back((Words::Request(call.request), 0));
         }
         // What is damaged is told when replies are collected.
         let _ = self.send();
@@ -253,7 +255,7 @@ impl Asker {
 
     fn ring(&mut self) {
         if self.requests.publish(self.channel.words()) {
-            self.channel.wake(Side::Owner);
+            self.channel.wake(ChannelSide::Owner);
         }
     }
 
@@ -282,7 +284,7 @@ impl Asker {
         }
         let words = self.channel.words();
         if self.replies.release(words) | self.requests.publish(words) {
-            self.channel.wake(Side::Owner);
+            self.channel.wake(ChannelSide::Owner);
         }
         if self.is_over || is_gone {
             return Err(stopped);

@@ -41,12 +41,12 @@ pub(super) struct Damaged;
 
 /// Which of the two rings.
 #[derive(Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum RingDirection {
     Requests,
     Replies,
 }
 
-impl Way {
+impl RingDirection {
     const fn written_at(self) -> u64 {
         match self {
             Self::Requests => 0,
@@ -73,18 +73,18 @@ impl Way {
 }
 
 /// Who writes into a ring. Its own position is its own word; the other side's is looked at.
-pub(super) struct Putting {
-    way: Way,
+pub(super) struct RingProducer {
+    direction: RingDirection,
     written: u64,
     published: u64,
     /// What the other side had taken when it was looked at last.
     taken: u64,
 }
 
-impl Putting {
-    pub(super) const fn new(way: Way) -> Self {
+impl RingProducer {
+    pub(super) const fn new(direction: RingDirection) -> Self {
         Self {
-            way,
+            direction,
             written: 0,
             published: 0,
             taken: 0,
@@ -100,7 +100,7 @@ impl Putting {
         let free = |taken: u64| RING.checked_sub(self.written.wrapping_sub(taken));
         let mut room = free(self.taken).ok_or(Damaged)?;
         if room < wanted as u64 {
-            self.taken = memory.word(self.way.taken_at()).load(Acquire);
+            self.taken = memory.word(self.direction.taken_at()).load(Acquire);
             room = free(self.taken).ok_or(Damaged)?;
         }
         Ok(wanted.min(room as usize))
@@ -108,7 +108,7 @@ impl Putting {
 
     /// Whether there is room for nothing.
     pub(super) fn is_full(&self, memory: SharedWords<'_>) -> Result<bool, Damaged> {
-        let taken = memory.word(self.way.taken_at()).load(SeqCst);
+        let taken = memory.word(self.direction.taken_at()).load(SeqCst);
         match self.written.wrapping_sub(taken) {
             used @ ..=RING => Ok(used == RING),
             _ => Err(Damaged),
@@ -117,10 +117,10 @@ impl Putting {
 
     /// Puts words that there is room for; nobody sees them before they are published.
     pub(super) fn put(&mut self, memory: SharedWords<'_>, words: &[u64]) {
-        let first = Way::before_end(self.written, words.len());
+        let first = RingDirection::before_end(self.written, words.len());
         let (first, rest) = words.split_at(first);
         for words in [first, rest] {
-            memory.copy_in(self.way.word_at(self.written), words.len() * 8, words);
+            memory.copy_in(self.direction.word_at(self.written), words.len() * 8, words);
             self.written = self.written.wrapping_add(words.len() as u64);
         }
     }
@@ -132,25 +132,25 @@ impl Putting {
         }
         self.published = self.written;
         memory
-            .word(self.way.written_at())
+            .word(self.direction.written_at())
             .store(self.written, Release);
         true
     }
 }
 
 /// Who takes words out of a ring.
-pub(super) struct Taking {
-    way: Way,
+pub(super) struct RingConsumer {
+    direction: RingDirection,
     taken: u64,
     released: u64,
     /// What the other side had written when it was looked at last.
     written: u64,
 }
 
-impl Taking {
-    pub(super) const fn new(way: Way) -> Self {
+impl RingConsumer {
+    pub(super) const fn new(direction: RingDirection) -> Self {
         Self {
-            way,
+            direction,
             taken: 0,
             released: 0,
             written: 0,
@@ -164,7 +164,7 @@ impl Taking {
         wanted: usize,
     ) -> Result<usize, Damaged> {
         if self.written.wrapping_sub(self.taken) < wanted as u64 {
-            self.written = memory.word(self.way.written_at()).load(Acquire);
+            self.written = memory.word(self.direction.written_at()).load(Acquire);
             if self.written.wrapping_sub(self.taken) > RING {
                 return Err(Damaged);
             }
@@ -174,7 +174,7 @@ impl Taking {
 
     /// Whether all was taken that was written.
     pub(super) fn is_empty(&self, memory: SharedWords<'_>) -> Result<bool, Damaged> {
-        let written = memory.word(self.way.written_at()).load(SeqCst);
+        let written = memory.word(self.direction.written_at()).load(SeqCst);
         match written.wrapping_sub(self.taken) {
             left @ ..=RING => Ok(left == 0),
             _ => Err(Damaged),
@@ -183,19 +183,19 @@ impl Taking {
 
     /// Takes as many words as there is place for. They are there.
     pub(super) fn take(&mut self, memory: SharedWords<'_>, into: &mut [u64]) {
-        let first = Way::before_end(self.taken, into.len());
+        let first = RingDirection::before_end(self.taken, into.len());
         let (first, rest) = into.split_at_mut(first);
         for into in [first, rest] {
-            memory.copy_out(self.way.word_at(self.taken), into.len() * 8, into);
+            memory.copy_out(self.direction.word_at(self.taken), into.len() * 8, into);
             self.taken = self.taken.wrapping_add(into.len() as u64);
         }
     }
 
     /// Takes words, and appends them.
     pub(super) fn append(&mut self, memory: SharedWords<'_>, words: usize, to: &mut Vec<u64>) {
-        let first = Way::before_end(self.taken, words);
+        let first = RingDirection::before_end(self.taken, words);
         for words in [first, words - first] {
-            memory.append_to(self.way.word_at(self.taken), words * 8, to);
+            memory.append_to(self.direction.word_at(self.taken), words * 8, to);
             self.taken = self.taken.wrapping_add(words as u64);
         }
     }
@@ -206,19 +206,21 @@ impl Taking {
             return false;
         }
         self.released = self.taken;
-        memory.word(self.way.taken_at()).store(self.taken, Release);
+        memory
+            .word(self.direction.taken_at())
+            .store(self.taken, Release);
         true
     }
 }
 
 /// A side of a channel.
 #[derive(Clone, Copy)]
-pub(super) enum Side {
+pub(super) enum ChannelSide {
     Owner,
     Client,
 }
 
-impl Side {
+impl ChannelSide {
     const fn sleeps_at(self) -> u64 {
         match self {
             Self::Owner => 256,
@@ -249,17 +251,17 @@ impl Channel {
 
     /// Has the other side send a byte for what it puts from now on. To be followed by a look at
     /// what it has put already.
-    pub(super) fn falls_asleep(&self, side: Side) {
+    pub(super) fn falls_asleep(&self, side: ChannelSide) {
         self.words().word(side.sleeps_at()).store(1, SeqCst);
         fence(SeqCst);
     }
 
-    pub(super) fn wakes_up(&self, side: Side) {
+    pub(super) fn wakes_up(&self, side: ChannelSide) {
         self.words().word(side.sleeps_at()).store(0, SeqCst);
     }
 
     /// Wakes the other side, if it sleeps, for something that was published.
-    pub(super) fn wake(&self, side: Side) {
+    pub(super) fn wake(&self, side: ChannelSide) {
         let sleeps = |words: SharedWords<'_>| words.word(side.sleeps_at()).load(SeqCst) != 0;
         fence(SeqCst);
         if sleeps(self.words()) {

@@ -31,8 +31,8 @@ mod channel;
 #[cfg(test)]
 mod tests;
 
-pub(super) use answering::Answering;
-pub(super) use asking::{Asked, Asking};
+pub(super) use answering::RingCallService;
+pub(super) use asking::{CallChannels, OutgoingCall};
 #[cfg(doc)]
 use channel::LONGEST;
 

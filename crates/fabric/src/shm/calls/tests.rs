@@ -1,4 +1,4 @@
-use super::channel::{BYTES, Channel, Putting, Taking, Way};
+use super::channel::{BYTES, Channel, RingConsumer, RingDirection, RingProducer};
 use crate::memory::{Mapping, Node};
 use crate::shm::{RegionSpec, ShmEndpoint, attach, fd_passing};
 use crate::{
@@ -83,7 +83,10 @@ fn a_ring_gives_what_was_put_over_many_laps() {
     let channel = raw(&name);
     let words = channel.words();
     // Of the replies' ring the owner uses nothing while nothing is asked.
-    let (mut put, mut take) = (Putting::new(Way::Replies), Taking::new(Way::Replies));
+    let (mut put, mut take) = (
+        RingProducer::new(RingDirection::Replies),
+        RingConsumer::new(RingDirection::Replies),
+    );
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let (mut next, mut seen) = (0, 0);
     while seen < 100_000 {
@@ -263,7 +266,7 @@ fn damaged_channels_harm_nobody_else() {
                 _ => u64::MAX - random.random_range(0..9),
             };
             words.word(at).store(value, SeqCst);
-            bad.wake(super::channel::Side::Owner);
+            bad.wake(super::channel::ChannelSide::Owner);
         }
         let request = round.to_le_bytes();
         assert_eq!(call(&client, &request, 4).unwrap(), request);

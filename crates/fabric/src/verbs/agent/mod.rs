@@ -12,7 +12,7 @@ mod pairing;
 mod permitted;
 mod registration;
 
-use self::calls::Calls;
+use self::calls::CallResponder;
 use self::messages::Messages;
 use self::owner::Owner;
 use self::pairing::Pairing;
@@ -87,7 +87,7 @@ impl Agent {
         messages.make_room()?;
         let owner = Arc::new(Owner {
             node: node.clone(),
-            calls: Calls::new(&node, &device, options.serve.audit.clone()),
+            calls: CallResponder::new(&node, &device, options.serve.audit.clone()),
             device,
             messages,
             registrations: Mutex::default(),

@@ -1,6 +1,6 @@
 //! The state that the clients of an agent share: device, registered memory, queue pairs.
 
-use super::calls::{Calls, Channel};
+use super::calls::{CallResponder, Channel};
 use super::messages::Messages;
 use super::registration::Registration;
 use crate::memory::Node;
@@ -26,7 +26,7 @@ pub(super) struct Owner {
     pub(super) node: Node,
     pub(super) device: Arc<Device>,
     pub(super) messages: Arc<Messages>,
-    pub(super) calls: Calls,
+    pub(super) calls: CallResponder,
     /// Of the grants in force.
     pub(super) registrations: Mutex<Vec<(Arc<Issued>, Arc<Registration>)>>,
     /// Of the clients, by their sessions.

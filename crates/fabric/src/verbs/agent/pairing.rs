@@ -6,11 +6,11 @@ use super::permitted::Permitted;
 use super::registration::Registration;
 use crate::error::{Carrier, Malformed, Refusal};
 use crate::net::admission::Issued;
-use crate::net::agent::{Client, Pause, Quota, Serve, Served, Service, Tell};
+use crate::net::agent::{Client, ExecutionPause, Quota, Serve, ServedNode, Tell, VerbService};
 use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::{FrameKind, Header, encode_failure};
-use crate::verbs::path::{self, ASK_WORDS, End, PAIR_WORDS, RefusedVerb};
-use crate::verbs::resource::{Capacity, QueuePair};
+use crate::verbs::path::{self, ASK_WORDS, PAIR_WORDS, QueuePairAddress, RefusedVerb};
+use crate::verbs::resource::{QueuePair, QueuePairCapacity};
 use crate::verbs::rooms::{self, CALLS_WORDS, Half};
 use crate::{FabricError, NodeId, RemoteAddr, Rights};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Gives every client that is admitted a queue pair.
 pub(super) struct Pairing(pub(super) Arc<Owner>);
 
-impl Service for Pairing {
+impl VerbService for Pairing {
     fn carrier(&self) -> Carrier {
         Carrier::Rdma
     }
@@ -33,7 +33,7 @@ impl Service for Pairing {
         let pairs = Slot::default();
         let slot = Arc::clone(&pairs);
         self.0.queue_pairs().insert(client.session, slot);
-        Box::new(Paired {
+        Box::new(ClientPairing {
             session: client.session,
             owner: Arc::clone(&self.0),
             registration: self.0.registration(&client.grant),
@@ -49,7 +49,7 @@ impl Service for Pairing {
 }
 
 /// The end that only receives.
-const NOTHING_SENT: Capacity = Capacity {
+const NOTHING_SENT: QueuePairCapacity = QueuePairCapacity {
     sends: 1,
     pieces: 1,
     receives: 0,
@@ -75,7 +75,7 @@ fn end(slot: &Slot, owner: &Owner) {
     }
 }
 
-struct Paired {
+struct ClientPairing {
     session: u64,
     pairs: Slot,
     owner: Arc<Owner>,
@@ -85,17 +85,17 @@ struct Paired {
     receiver_wait: Duration,
 }
 
-impl Serve for Paired {
+impl Serve for ClientPairing {
     fn run(
         &mut self,
         input: &mut Inbound,
         out: &mut Outbound,
-        served: &Served,
+        served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
-    ) -> Result<Pause, Malformed> {
+    ) -> Result<ExecutionPause, Malformed> {
         if self.permitted.grant.is_revoked() {
-            return Ok(Pause::Refused(Refusal::GrantRevoked));
+            return Ok(ExecutionPause::Refused(Refusal::GrantRevoked));
         }
         if self.has_lost_calls() {
             return Err(Malformed::Handshake {
@@ -105,10 +105,10 @@ impl Serve for Paired {
         loop {
             let words = input.words();
             let Some(&first) = words.first() else {
-                return Ok(Pause::Hungry(1));
+                return Ok(ExecutionPause::Hungry(1));
             };
             if quota.work == 0 {
-                return Ok(Pause::Spent);
+                return Ok(ExecutionPause::Spent);
             }
             let header = Header::decode(first)?;
             let length = match header.kind {
@@ -124,7 +124,7 @@ impl Serve for Paired {
                 });
             }
             let Some(frame) = words.get(..length) else {
-                return Ok(Pause::Hungry(length));
+                return Ok(ExecutionPause::Hungry(length));
             };
             if header.kind == FrameKind::Calls {
                 // As long as its kind has to be.
@@ -135,7 +135,7 @@ impl Serve for Paired {
                 let client = path::decode_pair(*pair)?;
                 match self.pair(&client) {
                     Ok(paired) => out.frame(FrameKind::Completions, &paired),
-                    Err(refusal) => return Ok(Pause::Refused(refusal)),
+                    Err(refusal) => return Ok(ExecutionPause::Refused(refusal)),
                 }
             } else if let Some(ask) = frame.first_chunk::<ASK_WORDS>() {
                 let error = self.why_refused(&path::decode_ask(*ask));
@@ -152,7 +152,7 @@ impl Serve for Paired {
     }
 }
 
-impl Paired {
+impl ClientPairing {
     fn has_queue_pair(&self) -> bool {
         look_into(&self.pairs).verbs.is_some()
     }
@@ -175,7 +175,7 @@ impl Paired {
     fn open_calls(
         &self,
         calls: [u64; CALLS_WORDS],
-        served: &Served,
+        served: &ServedNode,
     ) -> Result<[u64; CALLS_WORDS], Malformed> {
         let no_slots = Malformed::Handshake {
             what: "a client asks for calls without slots",
@@ -184,7 +184,7 @@ impl Paired {
         let opened =
             self.owner
                 .calls
-                .open(&client, &self.permitted, self.receiver_wait, &served.tally);
+                .open(&client, &self.permitted, self.receiver_wait, &served.totals);
         Ok(match opened {
             Ok((channel, own)) => {
                 look_into(&self.pairs).calls = Some(channel);
@@ -198,7 +198,7 @@ impl Paired {
     }
 
     /// Makes the queue pair that receives what the client's sends; returns the PAIRED.
-    fn pair(&mut self, client: &End) -> Result<Vec<u64>, Refusal> {
+    fn pair(&mut self, client: &QueuePairAddress) -> Result<Vec<u64>, Refusal> {
         let Some(registration) = &self.registration else {
             return Err(Refusal::GrantRevoked);
         };
@@ -213,7 +213,7 @@ impl Paired {
             let receives = Some(Arc::clone(&messages.receives));
             let domain = &registration.domain;
             let queue_pair = QueuePair::new(domain, &messages.completions, receives, NOTHING_SENT)?;
-            let end = End::of(&queue_pair, device, reads_at_once);
+            let end = QueuePairAddress::of(&queue_pair, device, reads_at_once);
             path::initialise(&queue_pair, device, rights)?;
             path::receive(&queue_pair, device, client, end.reads_at_once, room_timer)?;
             Ok((queue_pair, end))
@@ -244,7 +244,7 @@ impl Paired {
     }
 }
 
-impl Drop for Paired {
+impl Drop for ClientPairing {
     fn drop(&mut self) {
         self.owner.queue_pairs().remove(&self.session);
         end(&self.pairs, &self.owner);

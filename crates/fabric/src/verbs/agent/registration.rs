@@ -3,7 +3,7 @@
 use crate::memory::Node;
 use crate::net::admission::Issued;
 use crate::verbs::device::Device;
-use crate::verbs::path::Opened;
+use crate::verbs::path::KeyedArea;
 use crate::verbs::resource::{MemoryRegion, ProtectionDomain, access_flags};
 use crate::{RegionId, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Registration {
     pub(super) domain: Arc<ProtectionDomain>,
     /// Where each area is, and the key to it.
-    pub(super) opened: Vec<Opened>,
+    pub(super) opened: Vec<KeyedArea>,
     /// Nothing once the grant is revoked.
     regions: Mutex<Vec<MemoryRegion>>,
     /// The registered memory stays mapped at least as long.
@@ -40,7 +40,7 @@ impl Registration {
                 let registered = unsafe {
                     MemoryRegion::register(&domain, start.cast(), bytes.len(), access_flags(rights))
                 }?;
-                opened.push(Opened {
+                opened.push(KeyedArea {
                     region: RegionId(region as u16),
                     rights,
                     key: registered.remote_key(),

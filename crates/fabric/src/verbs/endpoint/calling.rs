@@ -1,23 +1,27 @@
 //! The calls of a peer: when they are sent and taken, and what their end means for its connection.
 
-use super::calls::Broken;
-use super::common::{Common, Done};
+use super::calls::ChannelFailure;
+use super::common::{CompletionCount, PeerContext};
 use super::peer::{State, VerbsPeer};
-use super::setup::News;
-use crate::net::peers::Peer as _;
+use super::setup::SetupNotice;
+use crate::net::peers::NetworkPeer as _;
 use crate::verbs::abi::IBV_WC_RETRY_EXC_ERR;
 use crate::verbs::rooms::Half;
 use crate::{FabricError, Nanos};
 
 impl VerbsPeer {
     /// Sends the calls that there is room for; returns what failed at once.
-    pub(super) fn send_calls(&mut self, common: &Common<'_>, now: impl Fn() -> Nanos) -> Done {
+    pub(super) fn send_calls(
+        &mut self,
+        common: &PeerContext<'_>,
+        now: impl Fn() -> Nanos,
+    ) -> CompletionCount {
         if self.is_revoked() {
             let revoked = FabricError::GrantRevoked { node: self.node };
             return self.calls.fail_unsent(&revoked, common);
         }
         let (State::Open, Some(connection)) = (self.state, &self.connection) else {
-            return Done::default();
+            return CompletionCount::default();
         };
         let sent = self.calls.send(&connection.made.setup, common, &now);
         self.unless_broken(sent, common)
@@ -25,9 +29,13 @@ impl VerbsPeer {
 
     /// Takes the replies that have come, and sends the calls that waited for them.
     #[inline]
-    pub(super) fn take_replies(&mut self, common: &Common<'_>, now: impl Fn() -> Nanos) -> Done {
+    pub(super) fn take_replies(
+        &mut self,
+        common: &PeerContext<'_>,
+        now: impl Fn() -> Nanos,
+    ) -> CompletionCount {
         if !self.calls.is_waiting() {
-            return Done::default();
+            return CompletionCount::default();
         }
         let (mut done, broken) = self.calls.take(self.node, common, &now);
         if let Some(broken) = broken {
@@ -42,9 +50,9 @@ impl VerbsPeer {
     pub(super) fn take_called(
         &mut self,
         half: Option<Half>,
-        common: &Common<'_>,
+        common: &PeerContext<'_>,
         now: Nanos,
-    ) -> Done {
+    ) -> CompletionCount {
         let opened = self.calls.opened(half, common, now);
         let mut done = self.unless_broken(opened, common);
         done += self.send_calls(common, || now);
@@ -54,31 +62,33 @@ impl VerbsPeer {
     /// Ends the connection if its calls are at an end.
     fn unless_broken(
         &mut self,
-        done: std::result::Result<Done, Broken>,
-        common: &Common<'_>,
-    ) -> Done {
+        done: std::result::Result<CompletionCount, ChannelFailure>,
+        common: &PeerContext<'_>,
+    ) -> CompletionCount {
         let node = self.node;
         let broken = match done {
             Ok(done) => return done,
             Err(broken) => broken,
         };
         let error = match broken {
-            Broken::Status(IBV_WC_RETRY_EXC_ERR, _) if matches!(self.hear(), News::Nothing) => {
+            ChannelFailure::Status(IBV_WC_RETRY_EXC_ERR, _)
+                if matches!(self.hear(), SetupNotice::Nothing) =>
+            {
                 FabricError::TimedOut {
                     node,
                     after: common.verb_timeout,
                 }
             }
-            Broken::Status(status, vendor) => {
+            ChannelFailure::Status(status, vendor) => {
                 let address = self.address();
                 log::warn!("{address}: a call failed with status {status} ({vendor:#x})");
                 FabricError::NodeStopped { node, sent: true }
             }
-            Broken::Malformed(reason) => FabricError::Protocol {
+            ChannelFailure::Malformed(reason) => FabricError::Protocol {
                 peer: self.address().to_owned(),
                 reason,
             },
-            Broken::Failed(error) => {
+            ChannelFailure::Failed(error) => {
                 log::warn!("{}: {error}", self.address());
                 FabricError::NodeStopped { node, sent: true }
             }

@@ -4,36 +4,36 @@
 //! buffers. Replies come into a room, and are copied out once they are whole: a node that writes
 //! there at the wrong time may spoil a reply, and nothing else.
 
-use super::common::{Common, Done, local};
-use super::connect::Nic;
+use super::common::{CompletionCount, PeerContext, local};
+use super::connect::NicResources;
 use super::setup::Setup;
 use crate::error::Malformed;
 use crate::net::wire::{FrameKind, decode_failure};
 use crate::verbs::abi::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, ibv_wc};
 use crate::verbs::memory::{Inlet, Outlet};
-use crate::verbs::path::{self, End};
-use crate::verbs::resource::{Capacity, CompletionQueue, QueuePair};
+use crate::verbs::path::{self, QueuePairAddress};
+use crate::verbs::resource::{CompletionQueue, QueuePair, QueuePairCapacity};
 use crate::verbs::rooms::{
-    FAILURE_REPLY_WORDS, GRANULE, HEAD_BYTES, Half, Head, LONGEST, Place, ROOM, Ring, SLOTS,
-    decode_imm, reply_room, request_imm,
+    CallHeader, FAILURE_REPLY_WORDS, GRANULE, HEAD_BYTES, Half, LONGEST, ROOM, Ring,
+    RingAllocation, SLOTS, decode_imm, reply_room, request_imm,
 };
-use crate::verbs::work::{Local, Remote, WorkList};
+use crate::verbs::work::{KeyedAddress, ScatterGatherEntry, WorkList};
 use crate::{Buffer, FabricError, Nanos, NodeId, RegionId, Result, Rights};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The calls to a node that have not ended, and what carries them.
 #[derive(Default)]
-pub(in crate::verbs) struct Calls {
-    way: Way,
+pub(in crate::verbs) struct CallsInFlight {
+    channel: ChannelState,
     /// Calls that were not sent yet.
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<QueuedCall>,
     /// When the oldest call began to be waited for: its doorbell, or the reply before it.
     waiting_since: Nanos,
 }
 
 /// A call to be sent.
-pub(super) struct Asked {
+pub(super) struct QueuedCall {
     pub(super) slot: u32,
     pub(super) region: RegionId,
     pub(super) request: Buffer,
@@ -42,21 +42,21 @@ pub(super) struct Asked {
 }
 
 #[derive(Default)]
-enum Way {
+enum ChannelState {
     /// Nobody has called, or the node had no room.
     #[default]
     None,
     /// The agent is asked for its end.
-    Opening(Box<Ends>),
+    Opening(Box<ClientChannelEnd>),
     Open(Box<Channel>),
 }
 
 /// This side's end.
-struct Ends {
+struct ClientChannelEnd {
     // Before the memory that it uses.
     queue_pair: QueuePair,
     completions: Arc<CompletionQueue>,
-    own: End,
+    own: QueuePairAddress,
     replies: Inlet,
     /// The first word of the request in each slot.
     heads: Outlet,
@@ -64,7 +64,7 @@ struct Ends {
 
 struct Channel {
     // Before the buffers: then the NIC uses none of them.
-    ends: Ends,
+    ends: ClientChannelEnd,
     node: Half,
     /// The calls without a reply, in the order of their numbers.
     flying: VecDeque<Flying>,
@@ -82,13 +82,13 @@ struct Channel {
 /// A call without a reply.
 struct Flying {
     slot: u32,
-    request: Place,
-    reply: Place,
+    request: RingAllocation,
+    reply: RingAllocation,
     reply_bytes: usize,
 }
 
 /// Why no call can be carried any more.
-pub(super) enum Broken {
+pub(super) enum ChannelFailure {
     /// A work request has failed, with this status.
     Status(u32, u32),
     /// The node has written what makes no sense.
@@ -120,14 +120,14 @@ pub(super) fn check_lengths(request: usize, reply: usize) -> Result<()> {
     Ok(())
 }
 
-impl Ends {
-    fn new(nic: &Nic, inline_bytes: u32) -> Result<Self> {
+impl ClientChannelEnd {
+    fn new(nic: &NicResources, inline_bytes: u32) -> Result<Self> {
         let domain = &nic.domain;
         let events = Some(Arc::clone(&nic.channel));
         let completions = CompletionQueue::new(&nic.device, COMPLETIONS, events)?;
         let replies = Inlet::new(domain, ROOM)?;
         let heads = Outlet::new(domain, usize::from(SLOTS) * HEAD_BYTES)?;
-        let capacity = Capacity {
+        let capacity = QueuePairCapacity {
             sends: MOST_UNSENT as u32,
             pieces: 2,
             receives: SLOTS.into(),
@@ -137,7 +137,7 @@ impl Ends {
         path::initialise(&queue_pair, &nic.device, Rights::WRITE)?;
         (0..SLOTS).try_for_each(|_| queue_pair.post_receive(0))?;
         Ok(Self {
-            own: End::of(&queue_pair, &nic.device, 1),
+            own: QueuePairAddress::of(&queue_pair, &nic.device, 1),
             queue_pair,
             completions,
             replies,
@@ -157,16 +157,16 @@ impl Ends {
     }
 
     /// Connects it to the agent's end.
-    fn connect(&self, nic: &Nic, agent: &Half, verb_timeout: Nanos) -> Result<()> {
+    fn connect(&self, nic: &NicResources, agent: &Half, verb_timeout: Nanos) -> Result<()> {
         path::receive(&self.queue_pair, &nic.device, &agent.end, 1, 1)?;
         path::send(&self.queue_pair, &self.own, 1, verb_timeout)
     }
 }
 
-impl Calls {
+impl CallsInFlight {
     /// Adds a call, which is sent with the next doorbell or later.
-    pub(super) fn put(&mut self, asked: Asked) {
-        self.waiting.push_back(asked);
+    pub(super) fn put(&mut self, call: QueuedCall) {
+        self.waiting.push_back(call);
     }
 
     /// Whether any call has not ended.
@@ -178,7 +178,7 @@ impl Calls {
     /// Whether any reply is to come.
     #[inline]
     fn is_flying(&self) -> bool {
-        matches!(&self.way, Way::Open(channel) if !channel.flying.is_empty())
+        matches!(&self.channel, ChannelState::Open(channel) if !channel.flying.is_empty())
     }
 
     /// When the calls are given up.
@@ -186,38 +186,38 @@ impl Calls {
         self.waiting_since.saturating_add(verb_timeout)
     }
 
-    /// Sends what may be sent now; asks for a way if there is none. Returns what failed without
+    /// Sends what may be sent now; asks for a channel if there is none. Returns what failed without
     /// being sent.
     pub(super) fn send(
         &mut self,
         setup: &Setup,
-        common: &Common<'_>,
+        common: &PeerContext<'_>,
         now: impl FnOnce() -> Nanos,
-    ) -> std::result::Result<Done, Broken> {
+    ) -> std::result::Result<CompletionCount, ChannelFailure> {
         if self.waiting.is_empty() {
-            return Ok(Done::default());
+            return Ok(CompletionCount::default());
         }
-        let was_waiting = self.is_flying() || matches!(self.way, Way::Opening(_));
+        let was_waiting = self.is_flying() || matches!(self.channel, ChannelState::Opening(_));
         if !was_waiting {
             self.waiting_since = now();
         }
-        match &mut self.way {
-            Way::None => match Ends::new(common.nic, common.inline_bytes) {
+        match &mut self.channel {
+            ChannelState::None => match ClientChannelEnd::new(common.nic, common.inline_bytes) {
                 Ok(ends) => {
                     setup.tell(&ends.half().encode(FrameKind::Calls));
-                    self.way = Way::Opening(Box::new(ends));
-                    Ok(Done::default())
+                    self.channel = ChannelState::Opening(Box::new(ends));
+                    Ok(CompletionCount::default())
                 }
                 Err(error) => Ok(self.fail_waiting(&error, common)),
             },
-            Way::Opening(_) => Ok(Done::default()),
-            Way::Open(channel) => {
-                let mut done = Done::default();
+            ChannelState::Opening(_) => Ok(CompletionCount::default()),
+            ChannelState::Open(channel) => {
+                let mut done = CompletionCount::default();
                 while let Some(first) = self.waiting.front() {
                     match channel.place_for(first) {
                         Some(place) => {
-                            if let Some(asked) = self.waiting.pop_front() {
-                                channel.put(asked, place);
+                            if let Some(call) = self.waiting.pop_front() {
+                                channel.put(call, place);
                             }
                         }
                         None if channel.can_hold(first) => break,
@@ -234,12 +234,12 @@ impl Calls {
     pub(super) fn opened(
         &mut self,
         agent: Option<Half>,
-        common: &Common<'_>,
+        common: &PeerContext<'_>,
         now: Nanos,
-    ) -> std::result::Result<Done, Broken> {
-        let Way::Opening(ends) = std::mem::take(&mut self.way) else {
+    ) -> std::result::Result<CompletionCount, ChannelFailure> {
+        let ChannelState::Opening(ends) = std::mem::take(&mut self.channel) else {
             let what = "an answer to what was not asked";
-            return Err(Broken::Malformed(Malformed::Handshake { what }));
+            return Err(ChannelFailure::Malformed(Malformed::Handshake { what }));
         };
         let Some(agent) = agent else {
             let error = FabricError::Os {
@@ -252,7 +252,7 @@ impl Calls {
             return Ok(self.fail_waiting(&error, common));
         }
         self.waiting_since = now;
-        self.way = Way::Open(Box::new(Channel {
+        self.channel = ChannelState::Open(Box::new(Channel {
             ends: *ends,
             node: agent,
             flying: VecDeque::new(),
@@ -263,22 +263,26 @@ impl Calls {
             work: WorkList::default(),
             is_armed: false,
         }));
-        Ok(Done::default())
+        Ok(CompletionCount::default())
     }
 
     /// Has the calls fail that were not sent. Nothing that is asked for now is opened any more.
-    pub(super) fn fail_unsent(&mut self, error: &FabricError, common: &Common<'_>) -> Done {
-        if let Way::Opening(_) = self.way {
-            self.way = Way::None;
+    pub(super) fn fail_unsent(
+        &mut self,
+        error: &FabricError,
+        common: &PeerContext<'_>,
+    ) -> CompletionCount {
+        if let ChannelState::Opening(_) = self.channel {
+            self.channel = ChannelState::None;
         }
         self.fail_waiting(error, common)
     }
 
-    fn fail_waiting(&mut self, error: &FabricError, common: &Common<'_>) -> Done {
+    fn fail_waiting(&mut self, error: &FabricError, common: &PeerContext<'_>) -> CompletionCount {
         let mut arrivals = common.slots.arrivals();
-        let mut done = Done::default();
-        for asked in self.waiting.drain(..) {
-            arrivals.fail(asked.slot, error.clone());
+        let mut done = CompletionCount::default();
+        for call in self.waiting.drain(..) {
+            arrivals.fail(call.slot, error.clone());
             done.verbs += 1;
         }
         done
@@ -289,20 +293,20 @@ impl Calls {
     pub(super) fn take(
         &mut self,
         node: NodeId,
-        common: &Common<'_>,
+        common: &PeerContext<'_>,
         now: impl Fn() -> Nanos,
-    ) -> (Done, Option<Broken>) {
-        let Way::Open(channel) = &mut self.way else {
-            return (Done::default(), None);
+    ) -> (CompletionCount, Option<ChannelFailure>) {
+        let ChannelState::Open(channel) = &mut self.channel else {
+            return (CompletionCount::default(), None);
         };
         if channel.is_quiet() {
-            return (Done::default(), None);
+            return (CompletionCount::default(), None);
         }
         let (replies, broken) = channel.take(node, common);
         if replies > 0 {
             self.waiting_since = now();
         }
-        let done = Done {
+        let done = CompletionCount {
             verbs: replies,
             requests: 0,
         };
@@ -311,8 +315,8 @@ impl Calls {
 
     /// Has the channel of completions tell of the next, if there will be one and it would not.
     pub(super) fn arm(&mut self) -> bool {
-        match &mut self.way {
-            Way::Open(channel) if !channel.is_armed && !channel.is_quiet() => {
+        match &mut self.channel {
+            ChannelState::Open(channel) if !channel.is_armed && !channel.is_quiet() => {
                 channel.is_armed = channel.ends.completions.arm().is_ok();
                 channel.is_armed
             }
@@ -322,33 +326,33 @@ impl Calls {
 
     /// The channel of completions has told.
     pub(super) fn told(&mut self) {
-        if let Way::Open(channel) = &mut self.way {
+        if let ChannelState::Open(channel) = &mut self.channel {
             channel.is_armed = false;
         }
     }
 
-    /// Ends the way: the NIC uses nothing of what was sent any more. Returns the slots of the calls
-    /// that had not ended, in the order of their posting.
+    /// Ends the channel: the NIC uses nothing of what was sent any more. Returns the slots of the
+    /// calls that had not ended, in the order of their posting.
     pub(super) fn end(&mut self) -> Vec<u32> {
         let mut slots = Vec::new();
-        if let Way::Open(channel) = std::mem::take(&mut self.way) {
+        if let ChannelState::Open(channel) = std::mem::take(&mut self.channel) {
             slots.extend(channel.flying.iter().map(|flying| flying.slot));
         }
-        slots.extend(self.waiting.drain(..).map(|asked| asked.slot));
+        slots.extend(self.waiting.drain(..).map(|call| call.slot));
         slots
     }
 }
 
 /// What a client that does not keep to its slots and places can do.
 #[cfg(test)]
-impl Calls {
+impl CallsInFlight {
     /// Writes bytes into the room of requests, with an immediate that says anything; returns
-    /// whether there is a way.
+    /// whether there is a channel.
     pub(in crate::verbs) fn write_raw(&mut self, at: u64, bytes: &Buffer, imm: u32) -> bool {
-        let Way::Open(channel) = &mut self.way else {
+        let ChannelState::Open(channel) = &mut self.channel else {
             return false;
         };
-        let to = Remote {
+        let to = KeyedAddress {
             address: channel.node.address.wrapping_add(at),
             key: channel.node.key,
         };
@@ -363,14 +367,18 @@ impl Calls {
 
 /// Has a call fail that the node has too little room for.
 #[cold]
-fn fail_first(waiting: &mut VecDeque<Asked>, node: &Half, common: &Common<'_>) -> Done {
-    let mut done = Done::default();
-    if let Some(asked) = waiting.pop_front() {
+fn fail_first(
+    waiting: &mut VecDeque<QueuedCall>,
+    node: &Half,
+    common: &PeerContext<'_>,
+) -> CompletionCount {
+    let mut done = CompletionCount::default();
+    if let Some(call) = waiting.pop_front() {
         let error = FabricError::BufferTooLarge {
-            requested: asked.request.len(),
+            requested: call.request.len(),
             limit: (node.bytes as usize).saturating_sub(HEAD_BYTES),
         };
-        common.slots.arrivals().fail(asked.slot, error);
+        common.slots.arrivals().fail(call.slot, error);
         done.verbs = 1;
     }
     done
@@ -383,42 +391,42 @@ impl Channel {
         self.flying.is_empty() && self.unsent.is_empty()
     }
 
-    fn can_hold(&self, asked: &Asked) -> bool {
-        self.request_room.can_hold(HEAD_BYTES + asked.request.len())
+    fn can_hold(&self, call: &QueuedCall) -> bool {
+        self.request_room.can_hold(HEAD_BYTES + call.request.len())
     }
 
     /// Where a call's request and reply can be now.
-    fn place_for(&self, asked: &Asked) -> Option<(Place, Place)> {
+    fn place_for(&self, call: &QueuedCall) -> Option<(RingAllocation, RingAllocation)> {
         let has_slot = self.flying.len() < self.node.slots.into();
         if !has_slot || self.unsent.len() >= MOST_UNSENT {
             return None;
         }
-        let request = self.request_room.find(HEAD_BYTES + asked.request.len())?;
-        let reply = self.reply_room.find(reply_room(asked.reply_bytes))?;
+        let request = self.request_room.find(HEAD_BYTES + call.request.len())?;
+        let reply = self.reply_room.find(reply_room(call.reply_bytes))?;
         Some((request, reply))
     }
 
     /// Adds a call to the list of the next doorbell.
-    fn put(&mut self, asked: Asked, (request, reply): (Place, Place)) {
+    fn put(&mut self, call: QueuedCall, (request, reply): (RingAllocation, RingAllocation)) {
         self.request_room.take(request);
         self.reply_room.take(reply);
         let number = self.next;
         self.next += 1;
-        let head = Head {
-            region: asked.region,
+        let head = CallHeader {
+            region: call.region,
             reply_at: reply.at,
-            reply_bytes: asked.reply_bytes as u32,
+            reply_bytes: call.reply_bytes as u32,
         };
         let head_at = (number % u64::from(SLOTS)) as usize * HEAD_BYTES;
         self.ends.heads.words_mut(head_at, 1)[0] = head.encode();
         let (address, key) = self.ends.heads.place(head_at);
-        let head = Local {
+        let head = ScatterGatherEntry {
             address,
             bytes: HEAD_BYTES as u32,
             key,
         };
-        let body = local(&asked.request, 0, asked.request.len());
-        let to = Remote {
+        let body = local(&call.request, 0, call.request.len());
+        let to = KeyedAddress {
             address: self.node.address + request.byte() as u64,
             key: self.node.key,
         };
@@ -426,17 +434,17 @@ impl Channel {
         let inline = self.ends.queue_pair.inline_bytes;
         self.work
             .write_imm(number | IS_REQUEST, to, &[head, body], inline, imm);
-        self.unsent.push_back((number, asked.request));
+        self.unsent.push_back((number, call.request));
         self.flying.push_back(Flying {
-            slot: asked.slot,
+            slot: call.slot,
             request,
             reply,
-            reply_bytes: asked.reply_bytes,
+            reply_bytes: call.reply_bytes,
         });
     }
 
     /// Hands what was added to the NIC, by one doorbell.
-    fn post(&mut self) -> std::result::Result<(), Broken> {
+    fn post(&mut self) -> std::result::Result<(), ChannelFailure> {
         if self.work.is_empty() {
             return Ok(());
         }
@@ -444,18 +452,18 @@ impl Channel {
         // says that it is sent or the queue pair is dropped, and of a word of `heads`. That is
         // written anew when the call has its reply: what the NIC may then still send again of the
         // request the node has taken already.
-        unsafe { self.work.post(&self.ends.queue_pair) }.map_err(Broken::Failed)
+        unsafe { self.work.post(&self.ends.queue_pair) }.map_err(ChannelFailure::Failed)
     }
 
     /// Takes what has completed; returns how many calls have their replies.
-    fn take(&mut self, node: NodeId, common: &Common<'_>) -> (usize, Option<Broken>) {
+    fn take(&mut self, node: NodeId, common: &PeerContext<'_>) -> (usize, Option<ChannelFailure>) {
         // SAFETY: zeros are a value of this plain structure of integers.
         let mut completions: [ibv_wc; AT_ONCE] = unsafe { std::mem::zeroed() };
         let mut replies = 0;
         loop {
             let count = match self.ends.completions.poll(&mut completions) {
                 Ok(count) => count,
-                Err(error) => return (replies, Some(Broken::Failed(error))),
+                Err(error) => return (replies, Some(ChannelFailure::Failed(error))),
             };
             for completion in &completions[..count] {
                 match self.complete(completion, node, common) {
@@ -474,10 +482,13 @@ impl Channel {
         &mut self,
         completion: &ibv_wc,
         node: NodeId,
-        common: &Common<'_>,
-    ) -> std::result::Result<bool, Broken> {
+        common: &PeerContext<'_>,
+    ) -> std::result::Result<bool, ChannelFailure> {
         if completion.status != IBV_WC_SUCCESS {
-            return Err(Broken::Status(completion.status, completion.vendor_err));
+            return Err(ChannelFailure::Status(
+                completion.status,
+                completion.vendor_err,
+            ));
         }
         if completion.wr_id & IS_REQUEST != 0 {
             let number = completion.wr_id & !IS_REQUEST;
@@ -486,7 +497,7 @@ impl Channel {
             }
             return Ok(false);
         }
-        let malformed = || Broken::Malformed(Malformed::Answer);
+        let malformed = || ChannelFailure::Malformed(Malformed::Answer);
         let oldest = self.next - self.flying.len() as u64;
         let (number, is_failure) = decode_imm(u32::from_be(completion.imm_data));
         let flying = self.flying.front().ok_or_else(malformed)?;
@@ -508,7 +519,7 @@ impl Channel {
         } else {
             let mut failure = [0; FAILURE_REPLY_WORDS];
             words.copy_out(at, bytes, &mut failure);
-            let error = decode_failure(failure, node).map_err(Broken::Malformed)?;
+            let error = decode_failure(failure, node).map_err(ChannelFailure::Malformed)?;
             arrivals.fail(flying.slot, error);
         }
         drop(arrivals);
@@ -516,7 +527,7 @@ impl Channel {
         self.reply_room.give_back(flying.reply);
         self.flying.pop_front();
         let received = self.ends.queue_pair.post_receive(0);
-        received.map_err(Broken::Failed)?;
+        received.map_err(ChannelFailure::Failed)?;
         Ok(true)
     }
 }

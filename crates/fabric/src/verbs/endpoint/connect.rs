@@ -7,9 +7,9 @@ use crate::net::dialer::Connection;
 use crate::net::wire::FrameKind;
 use crate::verbs::device::Device;
 use crate::verbs::options::VerbsOptions;
-use crate::verbs::path::{self, End, Opened};
+use crate::verbs::path::{self, KeyedArea, QueuePairAddress};
 use crate::verbs::resource::{
-    Capacity, CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair,
+    CompletionChannel, CompletionQueue, ProtectionDomain, QueuePair, QueuePairCapacity,
 };
 use crate::{Backoff, FabricError, NodeInfo, Result, Rights};
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the queue pairs of an endpoint share on this machine's device.
 #[derive(Clone)]
-pub(super) struct Nic {
+pub(super) struct NicResources {
     pub(super) device: Arc<Device>,
     pub(super) domain: Arc<ProtectionDomain>,
     pub(super) channel: Arc<CompletionChannel>,
@@ -27,7 +27,7 @@ pub(super) struct Nic {
     pub(super) requests: u32,
 }
 
-impl Nic {
+impl NicResources {
     /// Opens the device that has the address of the first set-up connection, or the one that was
     /// chosen.
     pub(super) fn open(options: &VerbsOptions, setup: &TcpStream) -> Result<Self> {
@@ -57,12 +57,12 @@ impl Nic {
 const LEAST_REQUESTS: u32 = 64;
 
 /// The device, once the first set-up connection has shown which.
-pub(super) struct Chosen {
+pub(super) struct DeviceChoice {
     options: VerbsOptions,
-    nic: Mutex<Option<Nic>>,
+    nic: Mutex<Option<NicResources>>,
 }
 
-impl Chosen {
+impl DeviceChoice {
     pub(super) fn new(options: &VerbsOptions) -> Arc<Self> {
         Arc::new(Self {
             options: options.clone(),
@@ -71,12 +71,12 @@ impl Chosen {
     }
 
     /// The device by which all nodes are reached.
-    fn nic(&self, setup: &TcpStream) -> Result<Nic> {
+    fn nic(&self, setup: &TcpStream) -> Result<NicResources> {
         let mut nic = self.nic.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(nic) = &*nic {
             return Ok(nic.clone());
         }
-        let opened = Nic::open(&self.options, setup)?;
+        let opened = NicResources::open(&self.options, setup)?;
         Ok(nic.insert(opened).clone())
     }
 
@@ -85,13 +85,13 @@ impl Chosen {
     }
 
     /// The device, if any node has been reached.
-    pub(super) fn opened(&self) -> Option<Nic> {
+    pub(super) fn opened(&self) -> Option<NicResources> {
         let nic = self.nic.lock().unwrap_or_else(PoisonError::into_inner);
         nic.clone()
     }
 
     /// Connects to a node: admission, then the pairing, within the connect timeout together.
-    pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<Paired> {
+    pub(super) fn dial(&self, last_session: u64, address: &str) -> Result<PairedNode> {
         if self.options.connect.tls.is_some() {
             return Err(no_tls());
         }
@@ -111,12 +111,12 @@ fn no_tls() -> FabricError {
 }
 
 /// A node with a queue pair that may carry verbs.
-pub(in crate::verbs) struct Paired {
+pub(in crate::verbs) struct PairedNode {
     pub(super) setup: Setup,
     session: u64,
     pub(super) info: NodeInfo,
     /// What may be used of each region, in order.
-    pub(super) regions: Vec<Areas>,
+    pub(super) regions: Vec<KeyedAreas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
     /// Nothing once the connection is broken: then the NIC uses nothing of what was posted any
@@ -124,7 +124,7 @@ pub(in crate::verbs) struct Paired {
     pub(super) queue_pair: Option<QueuePair>,
 }
 
-impl Connection for Paired {
+impl Connection for PairedNode {
     fn stream(&self) -> &TcpStream {
         self.setup.stream()
     }
@@ -139,15 +139,15 @@ impl Connection for Paired {
 }
 
 /// What may be used of a region: mostly all of it.
-pub(in crate::verbs) type Areas = SmallVec<[Opened; 1]>;
+pub(in crate::verbs) type KeyedAreas = SmallVec<[KeyedArea; 1]>;
 
 /// Makes a queue pair and has the agent make the other, over a connection that was admitted.
 fn pair(
     attempt: &Attempt<'_>,
     admitted: Admitted,
-    nic: &Nic,
+    nic: &NicResources,
     options: &VerbsOptions,
-) -> Result<Paired> {
+) -> Result<PairedNode> {
     let Admitted {
         mut socket,
         welcome,
@@ -157,14 +157,14 @@ fn pair(
         &nic.domain,
         &nic.completions,
         None,
-        Capacity {
+        QueuePairCapacity {
             sends: nic.requests,
             pieces: 1,
             receives: 0,
             inline_bytes: options.inline_bytes,
         },
     )?;
-    let own = End::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
+    let own = QueuePairAddress::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
     path::initialise(&queue_pair, device, Rights::NONE)?;
     attempt.write(&mut socket, &path::pair(&own))?;
     let paired = attempt.frame(&mut socket, FrameKind::Paired)?;
@@ -180,11 +180,11 @@ fn pair(
         reads_at_once,
         options.connect.limits.verb_timeout,
     )?;
-    let mut areas = vec![Areas::new(); regions];
+    let mut areas = vec![KeyedAreas::new(); regions];
     for area in opened {
         areas[usize::from(area.region.0)].push(area);
     }
-    Ok(Paired {
+    Ok(PairedNode {
         setup: Setup::new(socket.into_bare().ok_or_else(no_tls)?),
         session: welcome.session,
         info: welcome.node,

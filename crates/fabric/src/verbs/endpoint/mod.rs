@@ -8,14 +8,14 @@ mod peer;
 mod posting;
 mod setup;
 
-use self::common::{Common, Done};
-use self::connect::{Chosen, Nic, Paired};
+use self::common::{CompletionCount, PeerContext};
+use self::connect::{DeviceChoice, NicResources, PairedNode};
 use self::peer::{VerbsPeer, node_of, requests_of};
 use super::abi::ibv_wc;
 use super::memory::{FoundWords, Slabs};
 use super::options::VerbsOptions;
-use crate::net::dialer::{Dialer, Next};
-use crate::net::peers::{Dialed, Peer as _, Peers, all_reached, dial_all, some_reached};
+use crate::net::dialer::{Dialer, RedialResult};
+use crate::net::peers::{Dialed, NetworkPeer as _, Peers, all_reached, dial_all, some_reached};
 use crate::net::socket::{nanos, now};
 use crate::net::{Answer, Posted, Slots};
 use crate::verb::{FromCompletion, check_one_node};
@@ -38,7 +38,7 @@ pub struct VerbsEndpoint {
     pub(super) peers: Peers<VerbsPeer>,
     slots: Rc<Slots>,
     found: FoundWords,
-    nic: Nic,
+    nic: NicResources,
     options: VerbsOptions,
     /// Verbs posted and not completed.
     outstanding: Cell<usize>,
@@ -89,7 +89,7 @@ impl VerbsEndpoint {
     /// [`FabricError::NotAdmitted`] where the agent has no queue pair or no way to this machine's;
     /// [`FabricError::DuplicateNode`]; [`FabricError::BadOption`] of no addresses or too many.
     pub fn connect<A: AsRef<str> + Sync>(addresses: &[A], options: &VerbsOptions) -> Result<Self> {
-        let chosen = Chosen::new(options);
+        let chosen = DeviceChoice::new(options);
         let dialed = dial(addresses, &chosen)?;
         all_reached(&dialed)?;
         Self::of_dialed(dialed, &chosen, options)
@@ -107,15 +107,15 @@ impl VerbsEndpoint {
         addresses: &[A],
         options: &VerbsOptions,
     ) -> Result<Self> {
-        let chosen = Chosen::new(options);
+        let chosen = DeviceChoice::new(options);
         let dialed = dial(addresses, &chosen)?;
         some_reached(&dialed)?;
         Self::of_dialed(dialed, &chosen, options)
     }
 
     fn of_dialed(
-        dialed: Vec<Dialed<Paired>>,
-        chosen: &Chosen,
+        dialed: Vec<Dialed<PairedNode>>,
+        chosen: &DeviceChoice,
         options: &VerbsOptions,
     ) -> Result<Self> {
         let nic = chosen
@@ -144,7 +144,7 @@ impl VerbsEndpoint {
     }
 
     /// The replacement of a connection that has ended.
-    fn next(&self, peer: &mut VerbsPeer) -> Next {
+    fn next(&self, peer: &mut VerbsPeer) -> RedialResult {
         self.note_done(peer.let_go(&self.common(), now()));
         peer.next(&self.common())
     }
@@ -156,8 +156,8 @@ impl VerbsEndpoint {
     }
 
     #[inline]
-    fn common(&self) -> Common<'_> {
-        Common {
+    fn common(&self) -> PeerContext<'_> {
+        PeerContext {
             slots: &self.slots,
             found: &self.found,
             nic: &self.nic,
@@ -189,7 +189,7 @@ impl VerbsEndpoint {
         Posted::new(&self.slots, slot)
     }
 
-    fn note_done(&self, done: Done) -> usize {
+    fn note_done(&self, done: CompletionCount) -> usize {
         self.outstanding.set(self.outstanding.get() - done.verbs);
         self.requests.set(self.requests.get() - done.requests);
         if done.verbs > 0 {
@@ -200,10 +200,10 @@ impl VerbsEndpoint {
 
     /// Takes the completions that have arrived.
     #[inline]
-    fn take_completions(&self) -> Done {
+    fn take_completions(&self) -> CompletionCount {
         // SAFETY: zeros are a value of this plain structure of integers.
         let mut completions: [ibv_wc; AT_ONCE] = unsafe { std::mem::zeroed() };
-        let mut done = Done::default();
+        let mut done = CompletionCount::default();
         loop {
             let count = match self.nic.completions.poll(&mut completions) {
                 Ok(count) => count,
@@ -227,8 +227,8 @@ impl VerbsEndpoint {
 
     /// The completion queue is of no use any more.
     #[cold]
-    fn break_all(&self, error: &FabricError) -> Done {
-        let mut done = Done::default();
+    fn break_all(&self, error: &FabricError) -> CompletionCount {
+        let mut done = CompletionCount::default();
         for peer in &self.peers {
             let mut peer = peer.borrow_mut();
             done += peer.break_with(error, error.clone(), &self.common());
@@ -238,9 +238,9 @@ impl VerbsEndpoint {
 
     /// Looks at the clock and at the set-up connections.
     #[cold]
-    fn look(&self, at: Nanos) -> Done {
+    fn look(&self, at: Nanos) -> CompletionCount {
         self.next_look.set(at + LOOK);
-        let mut done = Done::default();
+        let mut done = CompletionCount::default();
         for peer in &self.peers {
             done += peer.borrow_mut().look(&self.common(), at);
         }
@@ -302,8 +302,8 @@ impl Drop for VerbsEndpoint {
 /// Connects to all nodes at the same time.
 fn dial<A: AsRef<str> + Sync>(
     addresses: &[A],
-    chosen: &Arc<Chosen>,
-) -> Result<Vec<Dialed<Paired>>> {
+    chosen: &Arc<DeviceChoice>,
+) -> Result<Vec<Dialed<PairedNode>>> {
     dial_all(addresses, |address| {
         let (name, dialing) = (address.to_owned(), Arc::clone(chosen));
         Dialer::new(address, chosen.reconnect(), move |last_session| {
@@ -394,7 +394,7 @@ impl Endpoint for VerbsEndpoint {
             return;
         }
         self.core.counters.doorbell_rung();
-        let mut failed = Done::default();
+        let mut failed = CompletionCount::default();
         for peer in &self.peers {
             failed += peer.borrow_mut().send(&self.common(), now);
         }

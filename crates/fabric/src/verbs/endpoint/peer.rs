@@ -1,13 +1,13 @@
 //! One node with the queue pair to it and the set-up connection beside it.
 
-use super::calls::Calls;
-use super::common::{Common, Done};
-use super::connect::{Areas, Paired};
-use super::setup::News;
+use super::calls::CallsInFlight;
+use super::common::{CompletionCount, PeerContext};
+use super::connect::{KeyedAreas, PairedNode};
+use super::setup::SetupNotice;
 use crate::error::Refusal;
 use crate::memory::mailbox;
-use crate::net::dialer::{Connected, Dialer, Next};
-use crate::net::peers::Peer;
+use crate::net::dialer::{Connected, Dialer, RedialResult};
+use crate::net::peers::NetworkPeer;
 use crate::verbs::abi::{
     IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR,
     IBV_WC_SUCCESS, ibv_wc,
@@ -22,20 +22,20 @@ use std::sync::Arc;
 
 /// A node as its endpoint knows it, and the connection to it.
 pub(in crate::verbs) struct VerbsPeer {
-    dialer: Arc<Dialer<Paired>>,
+    dialer: Arc<Dialer<PairedNode>>,
     pub(super) node: NodeId,
     /// The connection, or what is left of one; nothing before the first.
-    pub(super) connection: Option<Connected<Paired>>,
+    pub(super) connection: Option<Connected<PairedNode>>,
     pub(in crate::verbs) info: NodeInfo,
     /// Where they are, and the keys to them.
-    pub(in crate::verbs) regions: Vec<Areas>,
+    pub(in crate::verbs) regions: Vec<KeyedAreas>,
     /// The most bytes of one request.
     pub(super) largest: usize,
     pub(super) work: WorkList,
     /// Calls have a queue pair of their own, which ends with the connection.
-    pub(in crate::verbs) calls: Calls,
+    pub(in crate::verbs) calls: CallsInFlight,
     /// Verbs that have not completed, in the order of their posting.
-    pub(super) pending: VecDeque<Pending>,
+    pub(super) pending: VecDeque<PendingVerb>,
     /// Of them those that a doorbell has sent off.
     sent: usize,
     /// The number of the next request. They go on from one queue pair to the next, so that a
@@ -54,19 +54,19 @@ pub(in crate::verbs) struct VerbsPeer {
 }
 
 /// A verb that has not completed.
-pub(super) struct Pending {
+pub(super) struct PendingVerb {
     /// The numbers of its last request, and of all of them how many there are.
     pub(super) last: u64,
     pub(super) requests: u32,
     pub(super) slot: u32,
     /// Where an atomic's word is left.
     pub(super) found: Option<u32>,
-    pub(super) what: Access,
+    pub(super) what: RemoteAccess,
 }
 
 /// What a verb was to do where; a gather with its first piece.
 #[derive(Clone, Copy)]
-pub(super) struct Access {
+pub(super) struct RemoteAccess {
     pub(super) at: RemoteAddr,
     pub(super) bytes: usize,
     pub(super) needed: Rights,
@@ -99,10 +99,10 @@ pub(super) fn requests_of(verb: &Verb) -> usize {
     }
 }
 
-impl Peer for VerbsPeer {
-    type Connection = Paired;
+impl NetworkPeer for VerbsPeer {
+    type Connection = PairedNode;
 
-    fn unconnected(dialer: Arc<Dialer<Paired>>, node: NodeId, down: FabricError) -> Self {
+    fn unconnected(dialer: Arc<Dialer<PairedNode>>, node: NodeId, down: FabricError) -> Self {
         Self {
             dialer,
             node,
@@ -111,7 +111,7 @@ impl Peer for VerbsPeer {
             regions: Vec::new(),
             largest: 0,
             work: WorkList::default(),
-            calls: Calls::default(),
+            calls: CallsInFlight::default(),
             pending: VecDeque::new(),
             sent: 0,
             next_request: 0,
@@ -123,7 +123,7 @@ impl Peer for VerbsPeer {
         }
     }
 
-    fn dialer(&self) -> &Arc<Dialer<Paired>> {
+    fn dialer(&self) -> &Arc<Dialer<PairedNode>> {
         &self.dialer
     }
 
@@ -136,7 +136,7 @@ impl Peer for VerbsPeer {
         self.state == State::Open && !self.dialer.has_none()
     }
 
-    fn open(&mut self, connected: Connected<Paired>) {
+    fn open(&mut self, connected: Connected<PairedNode>) {
         let paired = &connected.made;
         self.info.clone_from(&paired.info);
         self.regions.clone_from(&paired.regions);
@@ -167,7 +167,7 @@ impl Peer for VerbsPeer {
 impl VerbsPeer {
     /// Gives up a connection that has ended, unless completions may still come; returns what
     /// failed.
-    pub(super) fn let_go(&mut self, common: &Common<'_>, now: Nanos) -> Done {
+    pub(super) fn let_go(&mut self, common: &PeerContext<'_>, now: Nanos) -> CompletionCount {
         // It may have been said why.
         let mut done = self.look(common, now);
         if self.state == State::Open && !self.is_waiting() {
@@ -182,10 +182,10 @@ impl VerbsPeer {
     }
 
     /// What there is in place of a connection that has ended.
-    pub(super) fn next(&mut self, common: &Common<'_>) -> Next {
+    pub(super) fn next(&mut self, common: &PeerContext<'_>) -> RedialResult {
         self.lost.retain(|slot| common.slots.is_failed(*slot));
         if self.state != State::Broken || !self.lost.is_empty() {
-            return Next::None(None);
+            return RedialResult::None(None);
         }
         self.dialer.next()
     }
@@ -214,10 +214,10 @@ impl VerbsPeer {
         connection.is_some_and(|connection| connection.made.setup.is_revoked())
     }
 
-    pub(super) fn hear(&mut self) -> News {
+    pub(super) fn hear(&mut self) -> SetupNotice {
         match &mut self.connection {
             Some(connection) => connection.made.setup.hear(self.node),
-            None => News::Closed,
+            None => SetupNotice::Closed,
         }
     }
 
@@ -241,7 +241,11 @@ impl VerbsPeer {
 
     /// Hands what was posted to the NIC; returns what failed at once.
     #[inline]
-    pub(super) fn send(&mut self, common: &Common<'_>, now: impl Fn() -> Nanos) -> Done {
+    pub(super) fn send(
+        &mut self,
+        common: &PeerContext<'_>,
+        now: impl Fn() -> Nanos,
+    ) -> CompletionCount {
         let mut done = self.send_verbs(common, &now);
         if self.calls.is_waiting() {
             done += self.send_calls(common, now);
@@ -251,15 +255,19 @@ impl VerbsPeer {
 
     /// Hands what was posted to the NIC, with one doorbell; returns what failed at once.
     #[inline]
-    fn send_verbs(&mut self, common: &Common<'_>, now: impl FnOnce() -> Nanos) -> Done {
+    fn send_verbs(
+        &mut self,
+        common: &PeerContext<'_>,
+        now: impl FnOnce() -> Nanos,
+    ) -> CompletionCount {
         if self.work.is_empty() {
-            return Done::default();
+            return CompletionCount::default();
         }
         let connection = self.connection.as_ref();
         let Some(queue_pair) =
             connection.and_then(|connection| connection.made.queue_pair.as_ref())
         else {
-            return Done::default();
+            return CompletionCount::default();
         };
         if self.sent == 0 {
             self.waiting_since = now();
@@ -269,7 +277,7 @@ impl VerbsPeer {
         // endpoint, which keeps them from everybody until the verb has completed or `queue_pair` is
         // dropped.
         match unsafe { self.work.post(queue_pair) } {
-            Ok(()) => Done::default(),
+            Ok(()) => CompletionCount::default(),
             Err(error) => {
                 log::warn!("{}: {error}", self.address());
                 let stopped = FabricError::NodeStopped {
@@ -286,9 +294,9 @@ impl VerbsPeer {
     pub(super) fn complete(
         &mut self,
         completion: &ibv_wc,
-        common: &Common<'_>,
+        common: &PeerContext<'_>,
         now: impl Fn() -> Nanos,
-    ) -> Done {
+    ) -> CompletionCount {
         // The number as it was counted: the bits above those of the identity are those of the next
         // one.
         let mask = (1 << NUMBER_BITS) - 1;
@@ -296,10 +304,10 @@ impl VerbsPeer {
         let number = self.next_request - behind;
         if number < self.first_request || self.queue_pair().is_none() {
             // Of a queue pair that is gone.
-            return Done::default();
+            return CompletionCount::default();
         }
         let succeeded = completion.status == IBV_WC_SUCCESS;
-        let mut done = Done::default();
+        let mut done = CompletionCount::default();
         let mut arrivals = common.slots.arrivals();
         while let Some(oldest) = self.pending.front() {
             // Verbs complete in their order: the signaled one, and all before it.
@@ -325,17 +333,22 @@ impl VerbsPeer {
 
     /// Takes the failure of the oldest verb.
     #[cold]
-    fn fail(&mut self, completion: &ibv_wc, common: &Common<'_>, now: Nanos) -> Done {
+    fn fail(
+        &mut self,
+        completion: &ibv_wc,
+        common: &PeerContext<'_>,
+        now: Nanos,
+    ) -> CompletionCount {
         let node = self.node;
         let Some(oldest) = self.pending.front() else {
-            return Done::default();
+            return CompletionCount::default();
         };
         let error = match completion.status {
             IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR if self.is_revoked() => {
                 FabricError::GrantRevoked { node }
             }
             IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR => {
-                let Access { at, bytes, needed } = oldest.what;
+                let RemoteAccess { at, bytes, needed } = oldest.what;
                 let refused = RefusedVerb {
                     region: at.region,
                     offset: at.offset,
@@ -349,16 +362,18 @@ impl VerbsPeer {
                 if let Some(connection) = &self.connection {
                     connection.made.setup.ask(&refused);
                 }
-                return Done::default();
+                return CompletionCount::default();
             }
             IBV_WC_RNR_RETRY_EXC_ERR => FabricError::ReceiverNotReady {
                 node,
                 capacity: mailbox::CAPACITY as usize,
             },
-            IBV_WC_RETRY_EXC_ERR if matches!(self.hear(), News::Nothing) => FabricError::TimedOut {
-                node,
-                after: common.verb_timeout,
-            },
+            IBV_WC_RETRY_EXC_ERR if matches!(self.hear(), SetupNotice::Nothing) => {
+                FabricError::TimedOut {
+                    node,
+                    after: common.verb_timeout,
+                }
+            }
             IBV_WC_RETRY_EXC_ERR => FabricError::NodeStopped { node, sent: true },
             // A part of it may have been sent.
             status => {
@@ -382,38 +397,40 @@ impl VerbsPeer {
 
     /// Looks at the clock and at the set-up connection; returns what failed for what they say.
     #[cold]
-    pub(super) fn look(&mut self, common: &Common<'_>, now: Nanos) -> Done {
+    pub(super) fn look(&mut self, common: &PeerContext<'_>, now: Nanos) -> CompletionCount {
         if self.state == State::Broken {
-            return Done::default();
+            return CompletionCount::default();
         }
         let node = self.node;
         let stopped = FabricError::NodeStopped { node, sent: true };
         let asking = self.state == State::Asking;
         let news = self.hear();
-        if let News::Called(half) = news {
+        if let SetupNotice::Called(half) = news {
             return self.take_called(half, common, now);
         }
-        let mut done = Done::default();
+        let mut done = CompletionCount::default();
         if self.is_revoked() {
             // The agent answers what it has received, and nothing more.
             done += self.calls.fail_unsent(&self.later(), common);
         }
         let is_idle = self.pending.is_empty() && !self.calls.is_waiting();
         let (error, later) = match news {
-            News::Explained(error) if asking => (error, self.later()),
-            News::Refused(Refusal::GrantRevoked) if asking || is_idle => {
+            SetupNotice::Explained(error) if asking => (error, self.later()),
+            SetupNotice::Refused(Refusal::GrantRevoked) if asking || is_idle => {
                 (self.later(), self.later())
             }
-            News::Nothing if self.is_revoked() && is_idle => (self.later(), self.later()),
-            News::Malformed(reason) => {
+            SetupNotice::Nothing if self.is_revoked() && is_idle => (self.later(), self.later()),
+            SetupNotice::Malformed(reason) => {
                 let peer = self.address().to_owned();
                 let error = FabricError::Protocol { peer, reason };
                 (error.clone(), error)
             }
-            News::Closed if asking || !self.is_waiting() || !self.is_revoked() => {
+            SetupNotice::Closed if asking || !self.is_waiting() || !self.is_revoked() => {
                 (stopped, self.later())
             }
-            News::Refused(reason) if reason != Refusal::GrantRevoked => (stopped, self.later()),
+            SetupNotice::Refused(reason) if reason != Refusal::GrantRevoked => {
+                (stopped, self.later())
+            }
             // What is on its way under a grant that was revoked the NIC completes or refuses.
             _ if self.is_waiting() && now > self.give_up_at(common.verb_timeout) => {
                 let error = FabricError::TimedOut {
@@ -436,8 +453,8 @@ impl VerbsPeer {
         &mut self,
         error: &FabricError,
         later: FabricError,
-        common: &Common<'_>,
-    ) -> Done {
+        common: &PeerContext<'_>,
+    ) -> CompletionCount {
         // The NIC lets go of all buffers before anybody else can have them.
         self.drop_queue_pair();
         let calls = self.calls.end();
@@ -458,7 +475,7 @@ impl VerbsPeer {
             _ => &stopped,
         };
         let mut arrivals = common.slots.arrivals();
-        let mut done = Done::default();
+        let mut done = CompletionCount::default();
         for (index, verb) in self.pending.drain(..).enumerate() {
             if let Some(found) = verb.found {
                 common.found.give_back(found);
@@ -489,7 +506,7 @@ impl VerbsPeer {
 
 /// What a slot is completed with: the bytes of a READ are in its buffer already.
 #[inline]
-fn words<'w>(verb: &Pending, word: &'w u64) -> &'w [u64] {
+fn words<'w>(verb: &PendingVerb, word: &'w u64) -> &'w [u64] {
     match verb.found {
         Some(_) => std::slice::from_ref(word),
         None => &[],

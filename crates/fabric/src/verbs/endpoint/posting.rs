@@ -1,18 +1,18 @@
 //! Verbs become work requests: checked, and added to the list of the next doorbell.
 
-use super::calls::{Asked, check_lengths};
-use super::common::{Common, local};
-use super::peer::{Access, NUMBER_BITS, Pending, VerbsPeer};
+use super::calls::{QueuedCall, check_lengths};
+use super::common::{PeerContext, local};
+use super::peer::{NUMBER_BITS, PendingVerb, RemoteAccess, VerbsPeer};
 use crate::memory::mailbox;
 use crate::net::{Answer, Slots};
 use crate::verb::{check_access, check_aligned, gathered_len};
-use crate::verbs::work::{Local, Remote};
+use crate::verbs::work::{KeyedAddress, ScatterGatherEntry};
 use crate::{Buffer, FabricError, RemoteAddr, Result, Rights, Verb};
 
 impl VerbsPeer {
     /// A checked access, as the NIC is told it.
     #[inline]
-    fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<Remote> {
+    fn remote(&self, at: RemoteAddr, len: usize, needed: Rights) -> Result<KeyedAddress> {
         let index = usize::from(at.region.0);
         let (Some(info), Some(areas)) = (self.info.regions.get(index), self.regions.get(index))
         else {
@@ -32,15 +32,15 @@ impl VerbsPeer {
         let behind = areas.partition_point(|area| area.offset <= at.offset);
         let (granted, remote) = match behind.checked_sub(1).map(|index| &areas[index]) {
             Some(area) if at.offset + len as u64 - area.offset <= area.bytes => {
-                let remote = Remote {
+                let remote = KeyedAddress {
                     address: area.address.wrapping_add(at.offset - area.offset),
                     key: area.key,
                 };
                 (area.rights, remote)
             }
             // Of no bytes the NIC checks nothing.
-            _ if len == 0 => (info.rights, Remote { address: 0, key: 0 }),
-            _ => (Rights::NONE, Remote { address: 0, key: 0 }),
+            _ if len == 0 => (info.rights, KeyedAddress { address: 0, key: 0 }),
+            _ => (Rights::NONE, KeyedAddress { address: 0, key: 0 }),
         };
         if !granted.allow(needed) {
             return Err(FabricError::AccessDenied {
@@ -61,8 +61,8 @@ impl VerbsPeer {
     }
 
     #[inline]
-    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, what: Access) {
-        self.pending.push_back(Pending {
+    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, what: RemoteAccess) {
+        self.pending.push_back(PendingVerb {
             last: self.next_request - 1,
             requests: requests as u32,
             slot,
@@ -85,7 +85,7 @@ impl VerbsPeer {
         let slot = slots.take(Answer::Bytes(0), Some(into));
         let id = self.next_id();
         self.work.read(id, remote, local);
-        let what = Access {
+        let what = RemoteAccess {
             at: from,
             bytes,
             needed: Rights::READ,
@@ -95,7 +95,7 @@ impl VerbsPeer {
     }
 
     /// Adds a verb to the list of the next doorbell of a peer that is open; returns its slot.
-    pub(super) fn put(&mut self, verb: Verb, common: &Common<'_>) -> Result<u32> {
+    pub(super) fn put(&mut self, verb: Verb, common: &PeerContext<'_>) -> Result<u32> {
         let needed = verb.needs();
         let slots = common.slots;
         match verb {
@@ -111,7 +111,7 @@ impl VerbsPeer {
                 let remotes = pieces
                     .iter()
                     .map(|piece| self.remote(piece.from, piece.len, needed))
-                    .collect::<Result<smallvec::SmallVec<[Remote; 4]>>>()?;
+                    .collect::<Result<smallvec::SmallVec<[KeyedAddress; 4]>>>()?;
                 let mut start = 0;
                 for (piece, remote) in pieces.iter().zip(remotes) {
                     let id = self.next_id();
@@ -119,7 +119,7 @@ impl VerbsPeer {
                     start += piece.len.next_multiple_of(8);
                 }
                 let slot = slots.take(Answer::Bytes(0), Some(into));
-                let what = Access {
+                let what = RemoteAccess {
                     at: pieces[0].from,
                     bytes: pieces[0].len,
                     needed,
@@ -132,7 +132,7 @@ impl VerbsPeer {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 self.work
                     .write(id, remote, local(&data, 0, data.len()), inline);
-                let what = Access {
+                let what = RemoteAccess {
                     at: to,
                     bytes: data.len(),
                     needed,
@@ -158,7 +158,7 @@ impl VerbsPeer {
                 check_lengths(request.len(), reply.len())?;
                 let reply_bytes = reply.len();
                 let slot = slots.take(Answer::Reply(reply_bytes as u32), Some(reply));
-                self.calls.put(Asked {
+                self.calls.put(QueuedCall {
                     slot,
                     region,
                     request,
@@ -177,7 +177,7 @@ impl VerbsPeer {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 let bytes = local(&data, 0, data.len());
                 self.work.write_imm(id, remote, &[bytes], inline, imm);
-                let what = Access {
+                let what = RemoteAccess {
                     at: to,
                     bytes: data.len(),
                     needed,
@@ -208,11 +208,15 @@ impl VerbsPeer {
 
     /// A checked atomic, and the word where the NIC leaves what it found.
     #[inline]
-    fn atomic(&self, at: RemoteAddr, common: &Common<'_>) -> Result<(Remote, u32, Local)> {
+    fn atomic(
+        &self,
+        at: RemoteAddr,
+        common: &PeerContext<'_>,
+    ) -> Result<(KeyedAddress, u32, ScatterGatherEntry)> {
         check_aligned(at)?;
         let remote = self.remote(at, 8, Rights::ATOMIC)?;
         let (number, address, key) = common.found.take()?;
-        let into = Local {
+        let into = ScatterGatherEntry {
             address,
             bytes: 8,
             key,
@@ -223,7 +227,7 @@ impl VerbsPeer {
     #[inline]
     fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
         let slot = slots.take(Answer::Word, None);
-        let what = Access {
+        let what = RemoteAccess {
             at,
             bytes: 8,
             needed: Rights::ATOMIC,

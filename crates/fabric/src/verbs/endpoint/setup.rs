@@ -19,7 +19,7 @@ pub(super) struct Setup {
 }
 
 /// What the connection says.
-pub(super) enum News {
+pub(super) enum SetupNotice {
     Nothing,
     /// The agent serves this client no more.
     Refused(Refusal),
@@ -63,7 +63,7 @@ impl Setup {
     }
 
     /// Listens, without waiting; returns the next thing that was said by `node`.
-    pub(super) fn hear(&mut self, node: NodeId) -> News {
+    pub(super) fn hear(&mut self, node: NodeId) -> SetupNotice {
         loop {
             if let Some(news) = self.next_frame(node) {
                 return news;
@@ -71,26 +71,30 @@ impl Setup {
             let mut bytes = [0; 64];
             match socket::receive(&self.stream, &mut bytes) {
                 Io::Moved(count) => self.heard.extend(&bytes[..count]),
-                Io::Blocked => return News::Nothing,
-                Io::Closed => return News::Closed,
+                Io::Blocked => return SetupNotice::Nothing,
+                Io::Closed => return SetupNotice::Closed,
             }
         }
     }
 
-    fn next_frame(&mut self, node: NodeId) -> Option<News> {
+    fn next_frame(&mut self, node: NodeId) -> Option<SetupNotice> {
         let first = self.heard.first_chunk::<8>()?;
         let header = match Header::decode(u64::from_le_bytes(*first)) {
             Ok(header) => header,
-            Err(malformed) => return Some(News::Malformed(malformed)),
+            Err(malformed) => return Some(SetupNotice::Malformed(malformed)),
         };
         let words = match header.kind {
             FrameKind::Refused => REFUSED_WORDS,
             FrameKind::Failure => FAILURE_WORDS,
             FrameKind::Called => CALLS_WORDS,
-            kind => return Some(News::Malformed(Malformed::Kind { found: kind as u8 })),
+            kind => {
+                return Some(SetupNotice::Malformed(Malformed::Kind {
+                    found: kind as u8,
+                }));
+            }
         };
         if header.words as usize != words {
-            return Some(News::Malformed(Malformed::Length {
+            return Some(SetupNotice::Malformed(Malformed::Length {
                 words: header.words,
                 limit: words as u32,
             }));
@@ -107,22 +111,22 @@ impl Setup {
             // As long as its kind has to be.
             let frame = words.first_chunk().copied().unwrap_or_default();
             return Some(match Half::decode(frame) {
-                Ok(half) => News::Called(half),
-                Err(malformed) => News::Malformed(malformed),
+                Ok(half) => SetupNotice::Called(half),
+                Err(malformed) => SetupNotice::Malformed(malformed),
             });
         }
         if let [_, a, b, c, d] = *words {
             return Some(match decode_failure([a, b, c, d], node) {
-                Ok(error) => News::Explained(error),
-                Err(malformed) => News::Malformed(malformed),
+                Ok(error) => SetupNotice::Explained(error),
+                Err(malformed) => SetupNotice::Malformed(malformed),
             });
         }
         Some(match decode_refused(&words) {
             Some(refusal) => {
                 self.revoked |= refusal == Refusal::GrantRevoked;
-                News::Refused(refusal)
+                SetupNotice::Refused(refusal)
             }
-            None => News::Malformed(Malformed::Handshake {
+            None => SetupNotice::Malformed(Malformed::Handshake {
                 what: "a refusal that is not known",
             }),
         })

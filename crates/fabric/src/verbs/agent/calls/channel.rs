@@ -2,19 +2,19 @@
 
 use crate::error::Malformed;
 use crate::memory::Node;
-use crate::net::agent::{Moved, Tally};
+use crate::net::agent::{AgentTotals, TurnTraffic};
 use crate::net::wire::encode_failure;
 use crate::net::{AuditEvent, AuditKind, Reports};
 use crate::verbs::abi::{IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_SUCCESS, ibv_wc};
 use crate::verbs::agent::permitted::Permitted;
 use crate::verbs::device::Device;
 use crate::verbs::memory::{Inlet, Outlet};
-use crate::verbs::path::{self, End as QueuePairEnd};
-use crate::verbs::resource::{Capacity, CompletionQueue, ProtectionDomain, QueuePair};
+use crate::verbs::path::{self, QueuePairAddress};
+use crate::verbs::resource::{CompletionQueue, ProtectionDomain, QueuePair, QueuePairCapacity};
 use crate::verbs::rooms::{
-    FAILURE_REPLY_WORDS, GRANULE, HEAD_BYTES, Half, Head, ROOM, SLOTS, decode_imm, reply_imm,
+    CallHeader, FAILURE_REPLY_WORDS, GRANULE, HEAD_BYTES, Half, ROOM, SLOTS, decode_imm, reply_imm,
 };
-use crate::verbs::work::{Local, Remote, WorkList};
+use crate::verbs::work::{KeyedAddress, ScatterGatherEntry, WorkList};
 use crate::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights, VerbKind};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub(in crate::verbs::agent) struct Channel {
     /// Of all channels of this process.
     pub(super) number: u64,
     permitted: Arc<Permitted>,
-    tally: Arc<Tally>,
+    totals: Arc<AgentTotals>,
     /// Nothing once it has ended. Locked while a call is executed.
     state: Mutex<Option<State>>,
     /// Whoever ends it waits for that: no other call begins before.
@@ -46,13 +46,13 @@ pub(in crate::verbs::agent) struct Channel {
 }
 
 /// What whoever answers has for one channel after the other.
-pub(super) struct Scratch {
+pub(super) struct CallBuffers {
     /// Of a request.
     room: Vec<u64>,
     reports: Reports,
 }
 
-impl Scratch {
+impl CallBuffers {
     pub(super) const fn new(reports: Reports) -> Self {
         Self {
             room: Vec::new(),
@@ -62,7 +62,7 @@ impl Scratch {
 }
 
 /// A channel that is nobody's yet.
-pub(super) struct Opened {
+pub(super) struct UnclaimedChannel {
     number: u64,
     state: State,
 }
@@ -86,7 +86,7 @@ struct State {
 
 /// Why a channel ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ChannelCloseReason {
     /// Its client makes no sense.
     Malformed(Malformed),
     /// The client's NIC does not take what it is sent.
@@ -94,7 +94,7 @@ pub(super) enum End {
     Failed(FabricError),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for ChannelCloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => write!(f, "{malformed}"),
@@ -106,13 +106,13 @@ impl fmt::Display for End {
     }
 }
 
-impl From<FabricError> for End {
+impl From<FabricError> for ChannelCloseReason {
     fn from(error: FabricError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Malformed> for End {
+impl From<Malformed> for ChannelCloseReason {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed(malformed)
     }
@@ -132,21 +132,21 @@ impl Channel {
         completions: &Arc<CompletionQueue>,
         client: &Half,
         patience: Duration,
-    ) -> Result<(Opened, Half)> {
+    ) -> Result<(UnclaimedChannel, Half)> {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         // Of its own: no key of another's memory is of use to this client's queue pair.
         let domain = ProtectionDomain::new(device)?;
         let requests = Inlet::new(&domain, ROOM)?;
         let replies = Outlet::new(&domain, client.bytes as usize)?;
-        let capacity = Capacity {
+        let capacity = QueuePairCapacity {
             sends: client.slots.into(),
             pieces: 1,
             receives: client.slots.into(),
             inline_bytes: INLINE_BYTES,
         };
         let queue_pair = QueuePair::new(&domain, completions, None, capacity)?;
-        let end = QueuePairEnd::of(&queue_pair, device, 1);
+        let end = QueuePairAddress::of(&queue_pair, device, 1);
         let patience = patience.as_nanos() as u64;
         path::initialise(&queue_pair, device, Rights::WRITE)?;
         (0..client.slots).try_for_each(|_| queue_pair.post_receive(number << 1))?;
@@ -177,7 +177,7 @@ impl Channel {
             is_in_line: false,
             work: WorkList::default(),
         };
-        Ok((Opened { number, state }, own))
+        Ok((UnclaimedChannel { number, state }, own))
     }
 
     /// The channel that a completion is of.
@@ -201,13 +201,19 @@ impl Channel {
     }
 
     /// Takes a completion; returns whether there is something to do, and was not before.
-    pub(super) fn came(&self, completion: &ibv_wc) -> std::result::Result<bool, End> {
+    pub(super) fn came(
+        &self,
+        completion: &ibv_wc,
+    ) -> std::result::Result<bool, ChannelCloseReason> {
         let mut state = self.state();
         let Some(state) = &mut *state else {
             return Ok(false);
         };
         if completion.status != IBV_WC_SUCCESS {
-            return Err(End::Status(completion.status, completion.vendor_err));
+            return Err(ChannelCloseReason::Status(
+                completion.status,
+                completion.vendor_err,
+            ));
         }
         if completion.wr_id & IS_REPLY != 0 {
             state.unsent -= 1;
@@ -225,8 +231,8 @@ impl Channel {
     pub(super) fn turn(
         &self,
         node: &Node,
-        scratch: &mut Scratch,
-    ) -> std::result::Result<bool, End> {
+        scratch: &mut CallBuffers,
+    ) -> std::result::Result<bool, ChannelCloseReason> {
         let since = Instant::now();
         for _ in 0..TURN {
             // Whoever ends the channel waits for this call at most.
@@ -272,7 +278,7 @@ impl Channel {
             let len = whole.map_or(0, |info| info.len);
             self.permitted.check(start, len, Rights::CALL)?;
         }
-        let caller = Calling {
+        let caller = CallPermission {
             permitted: &self.permitted,
             region,
             refused: Cell::default(),
@@ -284,7 +290,7 @@ impl Channel {
     /// Counts and tells of what was refused.
     #[cold]
     fn refused(&self, error: &FabricError, reports: &mut Reports) {
-        self.tally.verb_failed(error);
+        self.totals.verb_failed(error);
         reports.tell(&AuditEvent {
             kind: AuditKind::VerbRefused,
             peer: Some(self.permitted.peer),
@@ -294,13 +300,13 @@ impl Channel {
     }
 }
 
-impl Opened {
+impl UnclaimedChannel {
     /// The channel of a client who may do so much.
-    pub(super) fn of(self, permitted: Arc<Permitted>, tally: Arc<Tally>) -> Channel {
+    pub(super) fn of(self, permitted: Arc<Permitted>, totals: Arc<AgentTotals>) -> Channel {
         Channel {
             number: self.number,
             permitted,
-            tally,
+            totals,
             state: Mutex::new(Some(self.state)),
             is_ending: AtomicBool::new(false),
         }
@@ -332,9 +338,9 @@ impl State {
         &mut self,
         channel: &Channel,
         node: &Node,
-        scratch: &mut Scratch,
-    ) -> std::result::Result<(), End> {
-        let Scratch { room, reports } = scratch;
+        scratch: &mut CallBuffers,
+    ) -> std::result::Result<(), ChannelCloseReason> {
+        let CallBuffers { room, reports } = scratch;
         let number = self.next.wrapping_sub(self.waiting.len() as u16);
         let Some((at, bytes)) = self.waiting.pop_front() else {
             return Ok(());
@@ -346,7 +352,7 @@ impl State {
         let start = u64::from(at) * GRANULE as u64;
         self.requests.words().copy_out(start, bytes as usize, room);
         let (head, body) = room.split_at(1);
-        let head = Head::decode(head[0]);
+        let head = CallHeader::decode(head[0]);
         let request = &bytemuck::cast_slice(body)[..bytes as usize - HEAD_BYTES];
         let reply_at = usize::from(head.reply_at) * GRANULE;
         if reply_at + head.room() > self.client.bytes as usize {
@@ -355,7 +361,7 @@ impl State {
         let reply_bytes = head.reply_bytes as usize;
         let into = self.replies.words_mut(reply_at, head.room().div_ceil(8));
         let reply = &mut bytemuck::cast_slice_mut(into)[..reply_bytes];
-        let mut moved = Moved::default();
+        let mut moved = TurnTraffic::default();
         moved.verb(VerbKind::Call);
         moved.written(request.len() as u32);
         let answered = channel.call(node, head.region, request, reply);
@@ -375,14 +381,14 @@ impl State {
                 (FAILURE_REPLY_WORDS * 8, true)
             }
         };
-        channel.tally.add(&moved);
+        channel.totals.add(&moved);
         let (address, key) = self.replies.place(reply_at);
-        let from = Local {
+        let from = ScatterGatherEntry {
             address,
             bytes: replied as u32,
             key,
         };
-        let to = Remote {
+        let to = KeyedAddress {
             address: self.client.address + reply_at as u64,
             key: self.client.key,
         };
@@ -402,14 +408,14 @@ impl State {
 }
 
 /// What a client may do in the region that it calls.
-struct Calling<'p> {
+struct CallPermission<'p> {
     permitted: &'p Permitted,
     region: RegionId,
     /// Whether it was refused a key.
     refused: Cell<bool>,
 }
 
-impl Caller for Calling<'_> {
+impl Caller for CallPermission<'_> {
     fn check(&self, bytes: Range<u64>, needed: Rights) -> Result<()> {
         let at = RemoteAddr {
             node: NodeId(0),

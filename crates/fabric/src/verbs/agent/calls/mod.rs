@@ -20,14 +20,14 @@
 
 mod channel;
 
+use self::channel::CallBuffers;
 pub(in crate::verbs::agent) use self::channel::Channel;
-use self::channel::Scratch;
 use super::permitted::Permitted;
 use crate::error::os;
-use crate::event_loop::{EventLoop, OwnThread, Rounds, Shift};
+use crate::event_loop::{EventLoop, OwnThread, ServeLoop, Shift};
 use crate::memory::Node;
-use crate::net::agent::Tally;
-use crate::net::spin::Spin;
+use crate::net::agent::AgentTotals;
+use crate::net::spin::SpinPolicy;
 use crate::net::{Audit, Reports};
 use crate::verbs::abi::ibv_wc;
 use crate::verbs::device::Device;
@@ -51,26 +51,26 @@ const OF_A_CHANNEL: usize = 2 * SLOTS as usize;
 const AT_ONCE: usize = 32;
 
 /// The calls to a node.
-pub(in crate::verbs::agent) struct Calls {
+pub(in crate::verbs::agent) struct CallResponder {
     node: Node,
     device: Arc<Device>,
     audit: Option<Arc<Audit>>,
     /// Has the clients' set-up connections look whether their channels have ended.
     bell: OnceLock<Bell>,
     /// Nothing before a client asks.
-    answering: Mutex<Option<Answering>>,
+    responder: Mutex<Option<ResponderThread>>,
 }
 
 type Bell = Arc<dyn Fn() + Send + Sync>;
 
 /// The thread that answers, and what it shares.
-struct Answering {
-    shared: Arc<Shared>,
+struct ResponderThread {
+    shared: Arc<ResponderState>,
     thread: OwnThread,
 }
 
 /// What the thread shares with those who open and end channels.
-struct Shared {
+struct ResponderState {
     node: Node,
     bell: Option<Bell>,
     events: Arc<CompletionChannel>,
@@ -86,14 +86,14 @@ struct Shared {
     wake: OwnedFd,
 }
 
-impl Calls {
+impl CallResponder {
     pub(super) fn new(node: &Node, device: &Arc<Device>, audit: Option<Arc<Audit>>) -> Self {
         Self {
             node: node.clone(),
             device: Arc::clone(device),
             audit,
             bell: OnceLock::new(),
-            answering: Mutex::default(),
+            responder: Mutex::default(),
         }
     }
 
@@ -103,29 +103,29 @@ impl Calls {
         let _ = self.bell.set(Arc::new(bell));
     }
 
-    fn answering(&self) -> MutexGuard<'_, Option<Answering>> {
-        self.answering
+    fn responder(&self) -> MutexGuard<'_, Option<ResponderThread>> {
+        self.responder
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state of the thread, which is started if there is none, and what it does.
-    fn started(&self) -> Result<(Arc<Shared>, Arc<Shift>)> {
-        let mut answering = self.answering();
-        if let Some(answering) = &*answering {
-            let Answering { shared, thread } = answering;
+    fn started(&self) -> Result<(Arc<ResponderState>, Arc<Shift>)> {
+        let mut responder = self.responder();
+        if let Some(responder) = &*responder {
+            let ResponderThread { shared, thread } = responder;
             return Ok((Arc::clone(shared), Arc::clone(&thread.shift)));
         }
-        let shared = Arc::new(Shared::new(
+        let shared = Arc::new(ResponderState::new(
             &self.node,
             &self.device,
             self.bell.get().cloned(),
         )?);
         let to_wake = Arc::clone(&shared);
-        let rounds = Round::new(Arc::clone(&shared), self.audit.clone());
+        let rounds = ChannelServeLoop::new(Arc::clone(&shared), self.audit.clone());
         let thread = OwnThread::start("farslot-calls", rounds, move || to_wake.wake())?;
         let shift = Arc::clone(&thread.shift);
-        *answering = Some(Answering {
+        *responder = Some(ResponderThread {
             shared: Arc::clone(&shared),
             thread,
         });
@@ -140,17 +140,17 @@ impl Calls {
 
     /// Whether what has been started is at work.
     pub(super) fn is_serving(&self) -> bool {
-        let answering = self.answering();
-        answering
+        let responder = self.responder();
+        responder
             .as_ref()
-            .is_none_or(|answering| !answering.thread.is_finished())
+            .is_none_or(|responder| !responder.thread.is_finished())
     }
 
     /// Channels for which room is taken.
     #[cfg(test)]
     pub(super) fn open_channels(&self) -> usize {
-        let answering = self.answering();
-        let open = answering.as_ref().map(|answering| &answering.shared.open);
+        let responder = self.responder();
+        let open = responder.as_ref().map(|responder| &responder.shared.open);
         open.map_or(0, |open| open.load(Ordering::Acquire))
     }
 
@@ -164,7 +164,7 @@ impl Calls {
         client: &Half,
         permitted: &Arc<Permitted>,
         patience: Duration,
-        tally: &Arc<Tally>,
+        totals: &Arc<AgentTotals>,
     ) -> Result<(Arc<Channel>, Half)> {
         let (shared, _) = self.started()?;
         let one_more = |open| (open < shared.most).then_some(open + 1);
@@ -179,7 +179,7 @@ impl Calls {
         }
         let opened = Channel::open(&self.device, &shared.completions, client, patience);
         let opened = opened.map(|(opened, own)| {
-            let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(tally)));
+            let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(totals)));
             let mut channels = shared.channels();
             channels.insert(channel.number, Arc::clone(&channel));
             (channel, own)
@@ -192,15 +192,15 @@ impl Calls {
 
     /// Ends a channel: none of its calls is executed any more when this returns.
     pub(super) fn end(&self, channel: &Channel) {
-        let shared = match &*self.answering() {
-            Some(answering) => Arc::clone(&answering.shared),
+        let shared = match &*self.responder() {
+            Some(responder) => Arc::clone(&responder.shared),
             None => return,
         };
         shared.end(channel);
     }
 }
 
-impl Shared {
+impl ResponderState {
     fn new(node: &Node, device: &Arc<Device>, bell: Option<Bell>) -> Result<Self> {
         let events = CompletionChannel::new(device)?;
         let of_device = usize::try_from(device.attributes.max_cqe).unwrap_or(0);
@@ -275,7 +275,7 @@ impl Shared {
     }
 
     #[cold]
-    fn give_up(&self, channel: &Channel, end: &channel::End) {
+    fn give_up(&self, channel: &Channel, end: &channel::ChannelCloseReason) {
         log::warn!("the calls of a client end: {end}");
         self.end(channel);
         if let Some(bell) = &self.bell {
@@ -285,30 +285,30 @@ impl Shared {
 }
 
 /// What goes from round to round.
-struct Round {
-    shared: Arc<Shared>,
+struct ChannelServeLoop {
+    shared: Arc<ResponderState>,
     /// Channels that have something to do.
     ready: VecDeque<Arc<Channel>>,
-    scratch: Scratch,
-    spin: Spin,
+    scratch: CallBuffers,
+    spin: SpinPolicy,
     is_armed: bool,
     started: Instant,
 }
 
-impl Round {
-    fn new(shared: Arc<Shared>, audit: Option<Arc<Audit>>) -> Self {
+impl ChannelServeLoop {
+    fn new(shared: Arc<ResponderState>, audit: Option<Arc<Audit>>) -> Self {
         Self {
             shared,
             ready: VecDeque::new(),
-            scratch: Scratch::new(Reports::new(audit)),
-            spin: Spin::new(SPIN),
+            scratch: CallBuffers::new(Reports::new(audit)),
+            spin: SpinPolicy::new(SPIN),
             is_armed: false,
             started: Instant::now(),
         }
     }
 }
 
-impl Rounds for Round {
+impl ServeLoop for ChannelServeLoop {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         let shared = &*self.shared;
         let came = shared.collect(&mut self.ready)?;
