@@ -57,11 +57,11 @@ pub(crate) trait Registrar {
     ///
     /// # Errors
     /// What the system says.
-    fn register(&self, bytes: usize) -> Result<BufferArena>;
+    fn register(&self, bytes: usize) -> Result<Slab>;
 }
 
 /// Memory that buffers are carved out of. It stays where it is until the last of them is gone.
-pub(crate) struct BufferArena {
+pub(crate) struct Slab {
     start: NonNull<u64>,
     /// The NIC's key to it; 0 without a NIC.
     key: u32,
@@ -69,7 +69,7 @@ pub(crate) struct BufferArena {
     _owner: Box<dyn Any>,
 }
 
-impl BufferArena {
+impl Slab {
     /// A slab of memory that `owner` keeps.
     ///
     /// # Safety
@@ -196,7 +196,7 @@ impl BufferPool {
             });
         }
         let (slab, count) = match &self.0.registrar {
-            None => (BufferArena::of_heap(bytes), 1),
+            None => (Slab::of_heap(bytes), 1),
             Some(registrar) => {
                 let wanted = registered.clamp(SLABS.0, SLABS.1);
                 let count = (wanted.min(self.0.budget - registered) / bytes).max(1);
@@ -272,7 +272,7 @@ struct Memory {
     /// Where it goes back to; nothing while it lies there.
     home: Option<Rc<Shelves>>,
     /// What it was carved out of, and stays in.
-    slab: Rc<BufferArena>,
+    slab: Rc<Slab>,
 }
 
 impl Memory {
@@ -401,11 +401,11 @@ mod tests {
     struct Counting(Rc<Cell<usize>>);
 
     impl Registrar for Counting {
-        fn register(&self, bytes: usize) -> Result<BufferArena> {
+        fn register(&self, bytes: usize) -> Result<Slab> {
             struct SlabCounter(
                 Rc<Cell<usize>>,
                 usize,
-                #[allow(dead_code, reason = "only dropped")] BufferArena,
+                #[allow(dead_code, reason = "only dropped")] Slab,
             );
             impl Drop for SlabCounter {
                 fn drop(&mut self) {
@@ -413,11 +413,11 @@ mod tests {
                 }
             }
             self.0.set(self.0.get() + bytes);
-            let slab = BufferArena::of_heap(bytes);
+            let slab = Slab::of_heap(bytes);
             let start = slab.start;
             let owner = SlabCounter(Rc::clone(&self.0), bytes, slab);
             // SAFETY: the memory is that of the slab within, which is dropped with the owner.
-            Ok(unsafe { BufferArena::new(start, 7, Box::new(owner)) })
+            Ok(unsafe { Slab::new(start, 7, Box::new(owner)) })
         }
     }
 

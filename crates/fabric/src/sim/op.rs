@@ -335,12 +335,12 @@ pub(super) struct Batch {
 }
 
 /// Slots that are used again.
-pub(super) struct Slab<T> {
+pub(super) struct SlotPool<T> {
     slots: Vec<T>,
     vacant: Vec<u32>,
 }
 
-impl<T> Default for Slab<T> {
+impl<T> Default for SlotPool<T> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
@@ -349,7 +349,7 @@ impl<T> Default for Slab<T> {
     }
 }
 
-impl<T> Slab<T> {
+impl<T> SlotPool<T> {
     /// A slot, as it was left or new.
     pub(super) fn take(&mut self, new: impl FnOnce() -> T) -> u32 {
         self.vacant.pop().unwrap_or_else(|| {
@@ -372,7 +372,7 @@ impl<T> Slab<T> {
     }
 }
 
-impl<T> std::ops::Index<u32> for Slab<T> {
+impl<T> std::ops::Index<u32> for SlotPool<T> {
     type Output = T;
     #[inline]
     fn index(&self, slot: u32) -> &T {
@@ -380,7 +380,7 @@ impl<T> std::ops::Index<u32> for Slab<T> {
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Slab<T> {
+impl<T> std::ops::IndexMut<u32> for SlotPool<T> {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut T {
         &mut self.slots[slot as usize]

@@ -5,7 +5,7 @@ use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
 use super::nic::{CacheEntry, Costs, HostNic};
-use super::op::{Batch, ClientId, NONE, PostedVerb, Slab, Stage};
+use super::op::{Batch, ClientId, NONE, PostedVerb, SlotPool, Stage};
 use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::trace::{EventTrace, OfClass};
@@ -26,8 +26,8 @@ pub(super) struct State {
     pub(super) hosts: Vec<HostNic>,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
-    pub(super) ops: Slab<PostedVerb>,
-    pub(super) batches: Slab<Batch>,
+    pub(super) ops: SlotPool<PostedVerb>,
+    pub(super) batches: SlotPool<Batch>,
     pub(super) faults: FaultPlan,
     /// Number of the fault plan in force: the events of earlier ones are void.
     pub(super) plan: u32,
@@ -105,8 +105,8 @@ impl State {
             hosts: vec![HostNic::new(&cache)],
             nodes: Vec::new(),
             clients: Vec::new(),
-            ops: Slab::default(),
-            batches: Slab::default(),
+            ops: SlotPool::default(),
+            batches: SlotPool::default(),
             faults: FaultPlan::default(),
             plan: 0,
             settlings: 0,

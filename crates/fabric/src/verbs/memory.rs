@@ -1,7 +1,7 @@
 //! An endpoint's memory that its NIC uses: slabs of buffers, and the words that atomics return.
 
 use super::resource::{MemoryRegion, ProtectionDomain, access_flags};
-use crate::buffer::{BufferArena, Registrar};
+use crate::buffer::{Registrar, Slab};
 use crate::memory::Mapping;
 use crate::words::SharedWords;
 use crate::{FabricError, Result, Rights};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub(super) struct Slabs(pub(super) Arc<ProtectionDomain>);
 
 impl Registrar for Slabs {
-    fn register(&self, bytes: usize) -> Result<BufferArena> {
+    fn register(&self, bytes: usize) -> Result<Slab> {
         let memory = Registered::new(&self.0, bytes)?;
         let (start, key) = (memory.start(), memory.region.local_key());
         // SAFETY: the mapping has at least so many bytes, zeroed, from the start of a page on;
         // nobody else has it, and it is unmapped with its owner.
-        Ok(unsafe { BufferArena::new(start, key, Box::new(memory)) })
+        Ok(unsafe { Slab::new(start, key, Box::new(memory)) })
     }
 }
 
