@@ -1,6 +1,6 @@
 //! The schemes, and the tables that they would be.
 
-use super::places::Places;
+use super::places::PlacementCounts;
 use super::question::Question;
 use crate::Result;
 use farslot::index::Sizing;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 /// A scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Candidate {
+pub(super) enum SchemeCandidate {
     Linear(SlotKind),
     Sealed(SealedForm, SlotOrder),
     Cuckoo {
@@ -114,7 +114,7 @@ const MOST_PERFECT: f64 = 0.995;
 /// The longest READ of slots, as in all tables.
 const LONGEST_READ: usize = 16 << 10;
 
-impl Candidate {
+impl SchemeCandidate {
     /// All that may be considered. With several records a key, cuckoo lookups read all buckets at
     /// once.
     pub(super) fn all(question: &Question) -> Vec<Self> {
@@ -238,7 +238,7 @@ impl Candidate {
     pub(super) fn plan(
         &self,
         question: &Question,
-        places: &mut Places,
+        places: &mut PlacementCounts,
     ) -> std::result::Result<Plan, String> {
         if let Some(why) = self.refusal(question) {
             return Err(why);
@@ -278,7 +278,7 @@ impl Candidate {
         &self,
         question: &Question,
         load: f64,
-        places: &mut Places,
+        places: &mut PlacementCounts,
     ) -> std::result::Result<Reads, String> {
         if load > self.most_load() {
             let most = self.most_load();

@@ -7,7 +7,7 @@ use super::small::{CheckOptions, Small, slots_of_check, small_records};
 use super::{Question, Ranked, WritePrice};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
-    OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, Written,
+    OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, WrittenTable,
     Wrote, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
@@ -209,7 +209,7 @@ fn simulate(
     cuckoo: &mut LastCuckoo,
 ) -> Result<CheckRow> {
     let plan = &ranked.plan;
-    let run = Run::new(question, ranked, options);
+    let run = SchemeCheck::new(question, ranked, options);
     let small = Small::new(question, plan, options);
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
@@ -260,7 +260,7 @@ fn simulate(
         }
         Reads::Race { layout, .. } => {
             let layout = small.race(layout);
-            let Written { table, memory } = run.written(OpenRace { layout })?;
+            let WrittenTable { table, memory } = run.written(OpenRace { layout })?;
             let row = run.lookups(&memory, || Ok(table.clone()), 0.0)?;
             run.with_writes(row, &table, &memory)
         }
@@ -292,7 +292,7 @@ impl LastCuckoo {
 }
 
 /// The measurements of one scheme.
-struct Run<'r> {
+struct SchemeCheck<'r> {
     question: &'r Question,
     ranked: &'r Ranked,
     options: &'r CheckOptions,
@@ -304,7 +304,7 @@ struct Run<'r> {
     new: u32,
 }
 
-impl<'r> Run<'r> {
+impl<'r> SchemeCheck<'r> {
     fn new(question: &'r Question, ranked: &'r Ranked, options: &'r CheckOptions) -> Self {
         let count = (options.slots as f64 * ranked.plan.load).round() as u32;
         let new = match question.inserts > 0.0 {
@@ -341,8 +341,8 @@ impl<'r> Run<'r> {
 
     /// A table with the records that are there before new ones are put. What else is measured in it
     /// is so too: except in linear tables, lookups hardly differ by the load factor.
-    fn written<T: OpenWriter>(&self, table: T) -> Result<Written<T>> {
-        let written = Written::new(table)?;
+    fn written<T: OpenWriter>(&self, table: T) -> Result<WrittenTable<T>> {
+        let written = WrittenTable::new(table)?;
         written.write(&self.records, &Writes::Puts(0..self.before()))?;
         if self.replaces() && !matches!(self.ranked.plan.reads, Reads::Duo { .. }) {
             written.write(&self.records, &self.all_replaced(self.before()))?;
@@ -369,7 +369,7 @@ impl<'r> Run<'r> {
     }
 
     fn duo(&self, layout: DuoLayout) -> Result<CheckRow> {
-        let Written { table, memory } = self.written(OpenDuo { layout })?;
+        let WrittenTable { table, memory } = self.written(OpenDuo { layout })?;
         let layout = &table.layout;
         let row = match layout.published {
             true => {

@@ -17,12 +17,12 @@ pub use small::CheckOptions;
 
 use crate::calibrate::SHM_PROFILE;
 use crate::{BenchError, Result};
-use candidates::Candidate;
+use candidates::SchemeCandidate;
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
 use farslot::model::advise::{ProcessorCosts, VerbCosts};
 use farslot::read_cost;
-use places::Places;
+use places::PlacementCounts;
 use serde::Serialize;
 
 /// The schemes for a workload.
@@ -75,8 +75,8 @@ pub fn advise(question: &Question) -> Result<Advice> {
     let costs = verb_costs(&question.profile);
     costs.validate()?;
     let (mut ranked, mut excluded) = (Vec::new(), Vec::new());
-    let mut places = Places::default();
-    for candidate in Candidate::all(question) {
+    let mut places = PlacementCounts::default();
+    for candidate in SchemeCandidate::all(question) {
         let scheme = candidate.name();
         match candidate.plan(question, &mut places) {
             Ok(plan) => {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// What was counted so far, by load factors.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct PlacementCounts {
     cuckoo: HashMap<(CuckooShape, Filling, u64), Option<Rc<CuckooPlaces>>>,
     race: HashMap<(u32, u64), Option<RacePlaces>>,
     duo: HashMap<u64, Option<Rc<[DuoInsertion]>>>,
@@ -24,7 +24,7 @@ const DUO_SLOTS: u64 = 1 << 15;
 /// get as full.
 const DUO_NOTED: f64 = 0.01;
 
-impl Places {
+impl PlacementCounts {
     /// As [`CuckooPlaces::find`].
     pub(super) fn cuckoo(
         &mut self,

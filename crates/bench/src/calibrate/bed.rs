@@ -1,6 +1,6 @@
 //! What can be asked of a fabric that is measured.
 
-use super::probe::Probe;
+use super::probe::VerbProbe;
 use crate::Result;
 use farslot::fabric::sim::NicProfile;
 
@@ -16,7 +16,7 @@ pub(super) enum Saturate {
 /// Verbs that are to saturate a NIC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    pub(super) probe: Probe,
+    pub(super) probe: VerbProbe,
     /// Client threads.
     pub(super) clients: usize,
     /// Verbs that each has under way.
@@ -25,7 +25,7 @@ pub(super) struct Load {
 }
 
 /// A fabric under measurement.
-pub(super) trait Bed {
+pub(super) trait FabricBed {
     /// What it is, for people.
     fn describe(&self) -> String;
 
@@ -49,7 +49,7 @@ pub(super) trait Bed {
     fn most_clients(&self) -> usize;
 
     /// The median time, in ns, of one verb when nothing else is under way.
-    fn idle_ns(&mut self, probe: Probe) -> Result<f64>;
+    fn idle_ns(&mut self, probe: VerbProbe) -> Result<f64>;
 
     /// Verbs per second of all clients together.
     fn rate(&mut self, load: &Load) -> Result<f64>;

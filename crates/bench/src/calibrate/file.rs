@@ -1,7 +1,7 @@
 //! The file that a calibration leaves: a NIC profile with a note above each field.
 
 use super::measure::Calibration;
-use super::probe::Probe;
+use super::probe::VerbProbe;
 use crate::{BenchError, Result};
 use farslot::NicProfileError;
 use std::fmt::Write;
@@ -73,11 +73,11 @@ fn check_lines(text: &mut String, calibration: &Calibration) -> std::fmt::Result
 }
 
 /// A verb as tables call it.
-fn name(probe: Probe) -> String {
+fn name(probe: VerbProbe) -> String {
     match probe {
-        Probe::Read(bytes) => format!("READ {bytes} B"),
-        Probe::Write(bytes) => format!("WRITE {bytes} B"),
-        Probe::CompareSwap => "CAS".into(),
-        Probe::FetchAdd => "FETCH_ADD".into(),
+        VerbProbe::Read(bytes) => format!("READ {bytes} B"),
+        VerbProbe::Write(bytes) => format!("WRITE {bytes} B"),
+        VerbProbe::CompareSwap => "CAS".into(),
+        VerbProbe::FetchAdd => "FETCH_ADD".into(),
     }
 }

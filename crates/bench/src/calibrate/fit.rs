@@ -56,7 +56,7 @@ impl Line {
 /// The time for which a saturated NIC is busy with a READ: its responder's up to some payload, and
 /// from there on the link's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Occupancy {
+pub struct NicOccupancy {
     /// The responder's.
     pub responder: Line,
     /// The link's; nothing where a READ's payload never gets dearer than the responder makes it.
@@ -69,7 +69,7 @@ const FEWEST: usize = 3;
 /// lookups read less, and what a longer one costs must not bend it.
 const LONGEST_OF_LOOKUPS: f64 = 4096.0;
 
-impl Occupancy {
+impl NicOccupancy {
     /// The lines nearest to these points, sorted by payload: at least six.
     ///
     /// Every payload is tried as the one from which on the link decides. It can only be one where
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn responder_and_link_are_told_apart() {
-        let fit = Occupancy::through(&points(|bytes| {
+        let fit = NicOccupancy::through(&points(|bytes| {
             (15.0 + 0.0713 * bytes).max((bytes + 30.0) / 12.5)
         }));
         let link = fit.link.unwrap();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn no_link_is_seen_where_long_reads_get_cheaper() {
-        let fit = Occupancy::through(&points(|bytes| {
+        let fit = NicOccupancy::through(&points(|bytes| {
             (30.0 + 0.15 * bytes).min(100.0 + 0.1 * bytes)
         }));
         assert_eq!(fit.link, None);

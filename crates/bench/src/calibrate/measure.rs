@@ -1,8 +1,8 @@
 //! The measurements, and the profile that they give.
 
-use super::bed::{Bed, Load, Saturate};
-use super::fit::{Line, Occupancy, Point};
-use super::probe::Probe;
+use super::bed::{FabricBed, Load, Saturate};
+use super::fit::{Line, NicOccupancy, Point};
+use super::probe::VerbProbe;
 use crate::median::median;
 use crate::{Progress, Result};
 use farslot::fabric::sim::{LinearCost, NicProfile, ProcessorProfile};
@@ -23,13 +23,13 @@ const BYTES_UNDER_WAY: usize = 4 << 20;
 /// steadier.
 const AS_GOOD: f64 = 0.99;
 /// The verbs that are measured beside READs.
-const OTHERS: [Probe; 6] = [
-    Probe::Write(8),
-    Probe::Write(64),
-    Probe::Write(256),
-    Probe::Write(1024),
-    Probe::CompareSwap,
-    Probe::FetchAdd,
+const OTHERS: [VerbProbe; 6] = [
+    VerbProbe::Write(8),
+    VerbProbe::Write(64),
+    VerbProbe::Write(256),
+    VerbProbe::Write(1024),
+    VerbProbe::CompareSwap,
+    VerbProbe::FetchAdd,
 ];
 /// The largest header that is believed: more is noise.
 const LARGEST_HEADER: f64 = 512.0;
@@ -58,7 +58,7 @@ pub struct Calibration {
     /// Saturated READs, beside what the profile gives.
     pub occupancy: Vec<OccupancyRow>,
     /// The lines through these.
-    pub fit: Occupancy,
+    pub fit: NicOccupancy,
     /// WRITEs and atomics.
     pub verbs: Vec<VerbRow>,
     /// How each field of the profile was found.
@@ -110,7 +110,7 @@ pub struct OccupancyRow {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct VerbRow {
     /// The verb.
-    pub verb: Probe,
+    pub verb: VerbProbe,
     /// Its median latency, in ns.
     pub latency_ns: f64,
     /// The inverse of its rate, in ns.
@@ -121,7 +121,7 @@ pub struct VerbRow {
 
 /// Measures everything.
 pub(super) fn calibrate(
-    bed: &mut dyn Bed,
+    bed: &mut dyn FabricBed,
     address: &str,
     clients: Option<usize>,
     progress: Progress<'_>,
@@ -138,22 +138,27 @@ pub(super) fn calibrate(
         reads_per_second: fastest(&to_all),
         ..least_load(&to_all)
     };
-    let occupancies = occupancies(bed, &PAYLOADS.map(Probe::Read), responder_load, progress)?;
+    let occupancies = occupancies(
+        bed,
+        &PAYLOADS.map(VerbProbe::Read),
+        responder_load,
+        progress,
+    )?;
     let points: Vec<Point> = PAYLOADS
         .iter()
         .zip(&occupancies)
         .map(|(bytes, ns)| (*bytes as f64, *ns))
         .collect();
     let fit = if bed.has_link() {
-        Occupancy::through(&points)
+        NicOccupancy::through(&points)
     } else {
-        Occupancy::without_link(&points)
+        NicOccupancy::without_link(&points)
     };
     let verbs = others(bed, responder_load, fit, progress)?;
     progress("loads of cache lines");
     let line_ns = bed.line_ns()?;
     let (profile, default_note) = bed.defaults();
-    let found = Found {
+    let found = ProfileInput {
         latency: &latency,
         peak: peak_load,
         points: &points,
@@ -182,12 +187,12 @@ pub(super) fn calibrate(
 }
 
 /// Unloaded READs of all payloads.
-fn latencies(bed: &mut dyn Bed, progress: Progress<'_>) -> Result<Vec<Point>> {
+fn latencies(bed: &mut dyn FabricBed, progress: Progress<'_>) -> Result<Vec<Point>> {
     let mut samples = vec![Vec::new(); PAYLOADS.len()];
     for _ in 0..bed.repetitions() {
         for (samples, bytes) in samples.iter_mut().zip(PAYLOADS) {
             progress(&format!("latency of READs of {bytes} B"));
-            samples.push(bed.idle_ns(Probe::Read(bytes))?);
+            samples.push(bed.idle_ns(VerbProbe::Read(bytes))?);
         }
     }
     let medians = samples.into_iter().map(median);
@@ -200,7 +205,7 @@ fn latencies(bed: &mut dyn Bed, progress: Progress<'_>) -> Result<Vec<Point>> {
 
 /// The smallest READs with ever more threads and more under way.
 fn sweep(
-    bed: &mut dyn Bed,
+    bed: &mut dyn FabricBed,
     clients: Option<usize>,
     saturate: Saturate,
     progress: Progress<'_>,
@@ -217,7 +222,7 @@ fn sweep(
         for width in WIDTHS {
             progress(&format!("peak rate, {clients} threads, {width} READs each"));
             let load = Load {
-                probe: Probe::Read(SMALLEST),
+                probe: VerbProbe::Read(SMALLEST),
                 clients,
                 width,
                 saturate,
@@ -247,15 +252,15 @@ fn least_load(rows: &[SweepRow]) -> SweepRow {
         .expect("there is a row for each width")
 }
 
-fn median_rate(bed: &mut dyn Bed, load: &Load) -> Result<f64> {
+fn median_rate(bed: &mut dyn FabricBed, load: &Load) -> Result<f64> {
     let rates: Result<Vec<f64>> = (0..bed.repetitions()).map(|_| bed.rate(load)).collect();
     Ok(median(rates?))
 }
 
 /// The inverse rates of verbs, in ns, the repetitions interleaved.
 fn occupancies(
-    bed: &mut dyn Bed,
-    probes: &[Probe],
+    bed: &mut dyn FabricBed,
+    probes: &[VerbProbe],
     load: SweepRow,
     progress: Progress<'_>,
 ) -> Result<Vec<f64>> {
@@ -277,9 +282,9 @@ fn occupancies(
 }
 
 fn others(
-    bed: &mut dyn Bed,
+    bed: &mut dyn FabricBed,
     load: SweepRow,
-    fit: Occupancy,
+    fit: NicOccupancy,
     progress: Progress<'_>,
 ) -> Result<Vec<VerbRow>> {
     let busy = occupancies(bed, &OTHERS, load, progress)?;
@@ -299,13 +304,13 @@ fn others(
 }
 
 /// What was measured, on the way to a profile.
-struct Found<'m> {
+struct ProfileInput<'m> {
     latency: &'m [Point],
     peak: SweepRow,
     points: &'m [Point],
-    fit: Occupancy,
+    fit: NicOccupancy,
     verbs: &'m [VerbRow],
-    /// As [`Bed::line_ns`].
+    /// As [`FabricBed::line_ns`].
     line_ns: Option<f64>,
     /// The client threads whose rates were added to those of the points and of the verbs.
     clients: f64,
@@ -313,7 +318,7 @@ struct Found<'m> {
     apart: bool,
 }
 
-impl Found<'_> {
+impl ProfileInput<'_> {
     /// The profile, and how its fields were found; the others stay as they are in `profile`.
     fn profile(&self, profile: NicProfile) -> (NicProfile, BTreeMap<&'static str, String>) {
         let mut notes = BTreeMap::new();
@@ -384,7 +389,7 @@ impl Found<'_> {
         let atomics = self
             .verbs
             .iter()
-            .filter(|row| matches!(row.verb, Probe::CompareSwap | Probe::FetchAdd));
+            .filter(|row| matches!(row.verb, VerbProbe::CompareSwap | VerbProbe::FetchAdd));
         let dearest = atomics.map(|row| row.occupancy_ns).fold(0.0, f64::max);
         note(
             "atomic_ns",
@@ -437,7 +442,7 @@ const PROCESSOR_NOTES: [(&str, &str); 3] = [
     ),
 ];
 
-impl Found<'_> {
+impl ProfileInput<'_> {
     /// What a client's processor needs, where it moves the bytes: rates are those of all client
     /// threads, each with a processor. `dearest` is the time of the dearest atomic.
     fn processor(&self, dearest: f64) -> Option<ProcessorProfile> {

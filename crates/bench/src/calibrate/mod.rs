@@ -24,9 +24,9 @@ mod real_bed;
 mod sim_bed;
 
 pub use file::file_text;
-pub use fit::{Line, Occupancy};
+pub use fit::{Line, NicOccupancy};
 pub use measure::{Calibration, LatencyRow, OccupancyRow, SweepRow, VerbRow};
-pub use probe::Probe;
+pub use probe::VerbProbe;
 pub(crate) use real_bed::SHM_PROFILE;
 
 use crate::{BenchError, Progress, Result};
@@ -34,8 +34,8 @@ use farslot::fabric::RegionId;
 use farslot::{
     Address, FieldSize, OpenOptions, Scheme, SlotKind, Store, StoreError, TableOptions, TableRecord,
 };
-use probe::Scratch;
-use real_bed::{RealBed, Shm, Tcp, Verbs};
+use probe::ScratchMemory;
+use real_bed::{RealBed, ShmSource, TcpSource, VerbsSource};
 use sim_bed::SimBed;
 
 /// The name of the table whose memory is measured.
@@ -101,16 +101,16 @@ pub fn run(
     if let Some(node) = store.shm_node() {
         let page = node.info().page_bytes >> 10;
         let description = format!("shared memory, {mib} MiB in pages of {page} KiB");
-        let mut bed = RealBed::new(Shm(node), scratch, description, options.seed);
+        let mut bed = RealBed::new(ShmSource(node), scratch, description, options.seed);
         return measure::calibrate(&mut bed, address, options.clients, progress);
     }
     if matches!(parsed, Address::Verbs { .. }) {
         let description = format!("RDMA verbs, {mib} MiB");
-        let mut bed = RealBed::new(Verbs(store), scratch, description, options.seed);
+        let mut bed = RealBed::new(VerbsSource(store), scratch, description, options.seed);
         return measure::calibrate(&mut bed, address, options.clients, progress);
     }
     let description = format!("TCP, {mib} MiB");
-    let mut bed = RealBed::new(Tcp(store), scratch, description, options.seed);
+    let mut bed = RealBed::new(TcpSource(store), scratch, description, options.seed);
     measure::calibrate(&mut bed, address, options.clients, progress)
 }
 
@@ -143,11 +143,11 @@ fn scratch_table(store: &Store, bytes: u64) -> Result<TableRecord> {
 }
 
 /// The slots of a table without a heap: they are its last bytes.
-fn scratch_of(record: &TableRecord) -> Scratch {
+fn scratch_of(record: &TableRecord) -> ScratchMemory {
     let end = record.offset + record.scheme.table_bytes() as u64;
     // What stands before the slots is far less than one part in 16 of any scratch table.
     let first = (record.offset + record.scheme.table_bytes() as u64 / 16).next_multiple_of(64);
-    Scratch {
+    ScratchMemory {
         region: RegionId(0),
         first,
         bytes: (end - first) / 64 * 64,

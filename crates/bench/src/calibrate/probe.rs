@@ -17,7 +17,7 @@ use std::task::Poll;
 /// A verb, and its payload in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Probe {
+pub enum VerbProbe {
     /// A READ.
     Read(usize),
     /// A WRITE of zeros.
@@ -28,7 +28,7 @@ pub enum Probe {
     FetchAdd,
 }
 
-impl Probe {
+impl VerbProbe {
     /// Bytes of payload.
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -41,7 +41,7 @@ impl Probe {
 
 /// Memory that may be read, and overwritten by what it holds: zeros. On each of the nodes the same.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scratch {
+pub(super) struct ScratchMemory {
     pub(super) region: RegionId,
     /// The first byte, a multiple of 8.
     pub(super) first: u64,
@@ -50,7 +50,7 @@ pub(super) struct Scratch {
     pub(super) nodes: u16,
 }
 
-impl Scratch {
+impl ScratchMemory {
     /// The address number `draw` for a payload: aligned to 8 bytes, as slots are, and random.
     fn address(&self, draw: u64, payload: usize) -> RemoteAddr {
         let places = self.bytes.saturating_sub(payload as u64) / 8 + 1;
@@ -88,8 +88,8 @@ impl Busy {
 /// One client's verbs.
 pub(super) struct Client<'e, E> {
     pub(super) endpoint: &'e E,
-    pub(super) scratch: Scratch,
-    pub(super) probe: Probe,
+    pub(super) scratch: ScratchMemory,
+    pub(super) probe: VerbProbe,
     /// What its addresses derive from.
     pub(super) seed: u64,
 }
@@ -121,7 +121,7 @@ impl<E: Endpoint> Client<'_, E> {
     /// Keeps `width` verbs under way until told to stop, or until one fails.
     pub(super) async fn keep_busy(&self, width: usize, busy: &Busy) -> Result<()> {
         match self.probe {
-            Probe::Read(bytes) => self.keep_reading(bytes, width, busy).await,
+            VerbProbe::Read(bytes) => self.keep_reading(bytes, width, busy).await,
             _ => self.keep_posting(width, busy).await,
         }
     }
@@ -129,18 +129,18 @@ impl<E: Endpoint> Client<'_, E> {
     async fn post(&self, at: RemoteAddr) -> std::result::Result<(), FabricError> {
         let endpoint = self.endpoint;
         match self.probe {
-            Probe::Read(bytes) => {
+            VerbProbe::Read(bytes) => {
                 black_box(endpoint.read(at, bytes).await?);
             }
-            Probe::Write(bytes) => {
+            VerbProbe::Write(bytes) => {
                 let mut zeros = endpoint.core().buffers.take(bytes)?;
                 zeros.fill(0);
                 endpoint.write(at, zeros).await?;
             }
-            Probe::CompareSwap => {
+            VerbProbe::CompareSwap => {
                 black_box(endpoint.compare_swap(at, 0, 0).await?);
             }
-            Probe::FetchAdd => {
+            VerbProbe::FetchAdd => {
                 black_box(endpoint.fetch_add(at, 0).await?);
             }
         }

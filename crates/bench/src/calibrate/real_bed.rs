@@ -3,8 +3,8 @@
 //! the threads, for one that waits for its turn on a busy machine posts nothing; over TCP and verbs
 //! by the clock, for its agents, or a NIC, work as well.
 
-use super::bed::{Bed, Load};
-use super::probe::{Busy, Client, Probe, Scratch};
+use super::bed::{FabricBed, Load};
+use super::probe::{Busy, Client, ScratchMemory, VerbProbe};
 use crate::median::median;
 use crate::memory_limit::{self, random_lines};
 use crate::{BenchError, Result, threads};
@@ -55,7 +55,7 @@ pub(super) trait Source: Sync {
     /// One more, of the calling thread.
     fn endpoint(&self) -> Result<Rc<Self::Endpoint>>;
 
-    /// As [`Bed::defaults`].
+    /// As [`FabricBed::defaults`].
     fn defaults(&self) -> (NicProfile, &'static str);
 
     /// The time that a rate is over.
@@ -69,9 +69,9 @@ pub(super) trait Source: Sync {
 }
 
 /// Endpoints of shared memory.
-pub(super) struct Shm(pub(super) Node);
+pub(super) struct ShmSource(pub(super) Node);
 
-impl Source for Shm {
+impl Source for ShmSource {
     type Endpoint = ShmEndpoint;
 
     const BLOCKS: usize = 4096;
@@ -98,9 +98,9 @@ impl Source for Shm {
 }
 
 /// Connections to a store's node over TCP.
-pub(super) struct Tcp(pub(super) Store);
+pub(super) struct TcpSource(pub(super) Store);
 
-impl Source for Tcp {
+impl Source for TcpSource {
     type Endpoint = TcpEndpoint;
 
     // Each takes a hundred times as long as over shared memory.
@@ -124,9 +124,9 @@ impl Source for Tcp {
 }
 
 /// Queue pairs to a store's node.
-pub(super) struct Verbs(pub(super) Store);
+pub(super) struct VerbsSource(pub(super) Store);
 
-impl Source for Verbs {
+impl Source for VerbsSource {
     type Endpoint = VerbsEndpoint;
 
     const BLOCKS: usize = 128;
@@ -176,7 +176,7 @@ fn without_nic(name: &str) -> NicProfile {
 
 pub(super) struct RealBed<S> {
     source: S,
-    scratch: Scratch,
+    scratch: ScratchMemory,
     description: String,
     seed: u64,
     /// How often rates were measured: no two take the same way through memory.
@@ -184,7 +184,7 @@ pub(super) struct RealBed<S> {
 }
 
 impl<S> RealBed<S> {
-    pub(super) fn new(source: S, scratch: Scratch, description: String, seed: u64) -> Self {
+    pub(super) fn new(source: S, scratch: ScratchMemory, description: String, seed: u64) -> Self {
         Self {
             source,
             scratch,
@@ -195,7 +195,7 @@ impl<S> RealBed<S> {
     }
 }
 
-impl<S: Source> Bed for RealBed<S> {
+impl<S: Source> FabricBed for RealBed<S> {
     fn describe(&self) -> String {
         self.description.clone()
     }
@@ -217,7 +217,7 @@ impl<S: Source> Bed for RealBed<S> {
         for _ in 0..self.repetitions() {
             self.runs += 1;
             let mut random = ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(self.runs << 32));
-            let Scratch { first, bytes, .. } = self.scratch;
+            let ScratchMemory { first, bytes, .. } = self.scratch;
             let lines = random_lines(first, bytes, LOADED, &mut random);
             let since = self.source.time();
             if self.source.load(self.scratch.region, &lines)?.is_none() {
@@ -236,7 +236,7 @@ impl<S: Source> Bed for RealBed<S> {
         threads::available()
     }
 
-    fn idle_ns(&mut self, probe: Probe) -> Result<f64> {
+    fn idle_ns(&mut self, probe: VerbProbe) -> Result<f64> {
         self.runs += 1;
         let endpoint = self.source.endpoint()?;
         let client = Client {

@@ -1,7 +1,7 @@
 //! A simulated fabric: worlds of their own, in virtual time.
 
-use super::bed::{Bed, Load, Saturate};
-use super::probe::{Busy, Client, Probe, Scratch};
+use super::bed::{FabricBed, Load, Saturate};
+use super::probe::{Busy, Client, ScratchMemory, VerbProbe};
 use crate::median::median;
 use crate::{BenchError, Result};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
@@ -37,12 +37,12 @@ impl SimBed {
         Self { profile, seed }
     }
 
-    fn world(&self, nodes: u64) -> (World, Scratch) {
+    fn world(&self, nodes: u64) -> (World, ScratchMemory) {
         let world = World::new(self.seed, self.profile.clone());
         for _ in 0..nodes {
             world.add_node(&[(NODE_BYTES, Rights::ALL)]);
         }
-        let scratch = Scratch {
+        let scratch = ScratchMemory {
             region: RegionId(0),
             first: 0,
             bytes: NODE_BYTES,
@@ -52,7 +52,7 @@ impl SimBed {
     }
 }
 
-impl Bed for SimBed {
+impl FabricBed for SimBed {
     fn describe(&self) -> String {
         let name = &self.profile.name;
         format!("simulated NIC {name}, virtual time, seed {}", self.seed)
@@ -86,7 +86,7 @@ impl Bed for SimBed {
         MOST_CLIENTS
     }
 
-    fn idle_ns(&mut self, probe: Probe) -> Result<f64> {
+    fn idle_ns(&mut self, probe: VerbProbe) -> Result<f64> {
         let (world, scratch) = self.world(1);
         let endpoint = world.endpoint(Limits::default());
         let client = Client {
@@ -107,7 +107,7 @@ impl Bed for SimBed {
         let (world, scratch) = self.world(nodes);
         let mut machines = vec![HostId(0)];
         machines.extend((1..hosts).map(|_| world.add_host()));
-        let mut running = Running::new(world);
+        let mut running = BusyClients::new(world);
         for number in 0..load.clients {
             let host = machines[number % machines.len()];
             running.start(
@@ -122,14 +122,14 @@ impl Bed for SimBed {
 }
 
 /// Clients that are kept busy in a simulation.
-struct Running {
+struct BusyClients {
     simulation: Simulation,
     clients: Vec<Busy>,
     failed: Rc<RefCell<Option<BenchError>>>,
     time: Nanos,
 }
 
-impl Running {
+impl BusyClients {
     fn new(world: World) -> Self {
         Self {
             simulation: Simulation::new(world),
@@ -139,7 +139,7 @@ impl Running {
         }
     }
 
-    fn start(&mut self, host: HostId, scratch: Scratch, load: &Load, seed: u64) {
+    fn start(&mut self, host: HostId, scratch: ScratchMemory, load: &Load, seed: u64) {
         let busy = Busy::default();
         let (shared, failed) = (busy.clone(), Rc::clone(&self.failed));
         let Load { probe, width, .. } = *load;
@@ -159,7 +159,7 @@ impl Running {
     }
 
     /// Verbs/s, once as many complete in one step of time as in the one before.
-    fn steady_rate(&mut self, probe: Probe) -> Result<f64> {
+    fn steady_rate(&mut self, probe: VerbProbe) -> Result<f64> {
         let enough = (ENOUGH_BYTES / probe.bytes()).clamp(ENOUGH_LONG, ENOUGH) as u64;
         let (mut step, mut before) = (FIRST_STEP, f64::NAN);
         for number in 0..MOST_STEPS {

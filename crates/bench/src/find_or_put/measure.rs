@@ -1,6 +1,6 @@
 //! The measurement: who fills what when, and what is timed.
 
-use super::draw::{self, Mix, Span};
+use super::draw::{self, InsertRange, Mix};
 use super::options::Options;
 use super::ranks::Ranks;
 use super::subject::{Answers, Limited, Subject};
@@ -37,7 +37,7 @@ pub fn measure(
             let of = options.repetitions;
             progress(&format!("repetition {repetition} of {of}, {mix}"));
             for number in 0..=others.len() {
-                let mut filling = Filling {
+                let mut filling = FillingSet {
                     options,
                     mix: *mix,
                     present: 0,
@@ -85,16 +85,16 @@ pub(super) fn counted(ranks: usize, who: &str) -> String {
 }
 
 /// A set as it fills.
-struct Filling<'o> {
+struct FillingSet<'o> {
     options: &'o Options,
     mix: Mix,
     /// Elements in it.
     present: u64,
 }
 
-impl Filling<'_> {
-    fn span(&self, load: f64) -> Span {
-        Span::up_to(load, self.options.slots)
+impl FillingSet<'_> {
+    fn span(&self, load: f64) -> InsertRange {
+        InsertRange::up_to(load, self.options.slots)
     }
 
     fn operations(&self, load: f64) -> u64 {

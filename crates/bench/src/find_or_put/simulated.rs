@@ -1,7 +1,7 @@
 //! The set of paper 002 over simulated machines, each of which has one process that owns a part of
 //! the table: rates in virtual time.
 
-use super::draw::{self, Mix, Span};
+use super::draw::{self, InsertRange, Mix};
 use super::measure::{Samples, counted, expect};
 use super::network::{chunks, find_or_put_all, random_buckets, swap_all};
 use super::options::Options;
@@ -37,9 +37,9 @@ pub fn measure_simulated(
             let of = options.repetitions;
             progress(&format!("repetition {} of {of}, {mix}", repetition + 1));
             let seed = options.seed.wrapping_add(repetition as u64);
-            let mut machines = Machines::new(options.slots, machines, profile, seed)?;
+            let mut machines = SimulatedSet::new(options.slots, machines, profile, seed)?;
             for (of_load, load) in options.loads.iter().enumerate() {
-                let span = Span::up_to(*load, options.slots);
+                let span = InsertRange::up_to(*load, options.slots);
                 let (rate, full) = machines.measure(options.seed, *mix, span)?;
                 samples.add(of_mix, of_load, 0, rate);
                 samples.refused(of_mix, of_load, 0, full);
@@ -53,22 +53,22 @@ pub fn measure_simulated(
     Ok(samples.rows(options, &machines, "the same memory"))
 }
 
-struct Rank {
+struct RankClient {
     client: ClientId,
     set: Rc<SharedWordSet<SimEndpoint>>,
     random: ChaCha8Rng,
 }
 
 /// A set as it fills.
-struct Machines {
+struct SimulatedSet {
     world: World,
     simulation: Simulation,
-    ranks: Vec<Rank>,
+    ranks: Vec<RankClient>,
     /// Elements in it.
     present: u64,
 }
 
-impl Machines {
+impl SimulatedSet {
     fn new(slots: u64, machines: u64, profile: &NicProfile, seed: u64) -> Result<Self> {
         let layout = Layout::new(machines, slots.div_ceil(machines), 0)?;
         let world = World::new(seed, profile.clone());
@@ -94,7 +94,7 @@ impl Machines {
             let reach = Reach::new(endpoint, layout, rank, parts.collect())?;
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             random.set_stream(rank as u64);
-            ranks.push(Rank {
+            ranks.push(RankClient {
                 client,
                 set: Rc::new(SharedWordSet::new(reach, chunks(read_cost(profile))?)),
                 random,
@@ -111,7 +111,7 @@ impl Machines {
     /// Has every rank do something at once; returns what came of it, and how long it took.
     fn together<T: 'static, F: Future<Output = Result<T>> + 'static>(
         &mut self,
-        mut work: impl FnMut(usize, &mut Rank) -> F,
+        mut work: impl FnMut(usize, &mut RankClient) -> F,
     ) -> Result<(Vec<T>, Nanos)> {
         let start = self.world.now();
         let mut tasks = Vec::new();
@@ -136,7 +136,7 @@ impl Machines {
 
     /// Fills the set up to where the measurement begins, then does the find-or-puts of all ranks;
     /// returns how many a second there were, and how often the set had no bucket.
-    fn measure(&mut self, seed: u64, mix: Mix, span: Span) -> Result<(f64, u64)> {
+    fn measure(&mut self, seed: u64, mix: Mix, span: InsertRange) -> Result<(f64, u64)> {
         let ranks = self.ranks.len() as u64;
         let before = self.present..span.first;
         let (filled, _) = self.together(|number, rank| {

@@ -5,12 +5,12 @@ use crate::BenchRow;
 
 /// A scheme at a load factor: what its rows begin with.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SchemeLoad {
     pub(super) load: f64,
     pub(super) scheme: LookupScheme,
 }
 
-impl Place {
+impl SchemeLoad {
     pub(super) fn name(self, what: &str) -> String {
         format!("load {}, {}, {what}", self.load, self.scheme)
     }
@@ -41,7 +41,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn rows(self, place: Place, kind: &str) -> [BenchRow; 3] {
+    pub(super) fn rows(self, place: SchemeLoad, kind: &str) -> [BenchRow; 3] {
         let rate = BenchRow::new(place.name(kind), self.per_second, "lookups/s");
         let rate = BenchRow {
             model: self.model,

@@ -14,7 +14,7 @@
 //! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache
 //! 16MiB --stale-for 1s`, beside the same without.
 
-use super::figures::{Figures, Place};
+use super::figures::{Figures, SchemeLoad};
 use super::timed::{self, Fabric, Lines, Refused};
 use super::{LookupScheme, Options};
 use crate::median::median;
@@ -138,7 +138,7 @@ pub fn served(
         }
         None => format!("{} to another process", fabric.name()),
     };
-    let mut bench = Bench {
+    let mut bench = StoreBench {
         options,
         measure,
         progress,
@@ -160,7 +160,7 @@ pub fn served(
     })
 }
 
-struct Bench<'o> {
+struct StoreBench<'o> {
     options: &'o Options,
     measure: &'o Served,
     progress: Progress<'o>,
@@ -175,13 +175,13 @@ struct Bench<'o> {
     rows: Vec<BenchRow>,
 }
 
-impl Bench<'_> {
+impl StoreBench<'_> {
     /// Brings the tables to a load factor and measures them there, in turns.
     fn at_load(&mut self, load: f64) -> Result<()> {
         let records = self.options.records_at(load);
         let schemes = self.options.schemes_at(load);
         let filled: Result<Vec<_>> = schemes
-            .map(|scheme| self.filled(Place { load, scheme }, records))
+            .map(|scheme| self.filled(SchemeLoad { load, scheme }, records))
             .collect();
         let mut filled = filled?;
         self.records = records;
@@ -203,8 +203,8 @@ impl Bench<'_> {
     }
 
     /// A table that holds so many records.
-    fn filled(&self, place: Place, records: u64) -> Result<Filled> {
-        let Place { load, scheme } = place;
+    fn filled(&self, place: SchemeLoad, records: u64) -> Result<FilledTable> {
+        let SchemeLoad { load, scheme } = place;
         (self.progress)(&place.name(&format!("writing {} records", records - self.records)));
         let options = scheme.table(self.options.slots, load);
         let (name, puts) = match scheme.is_built() {
@@ -237,7 +237,7 @@ impl Bench<'_> {
         if scheme.learns() {
             timed::meet(&table, self.keys, records)?;
         }
-        Ok(Filled {
+        Ok(FilledTable {
             place,
             puts,
             opening,
@@ -257,7 +257,7 @@ impl Bench<'_> {
     }
 
     /// Measures everything of one table once.
-    fn measure(&mut self, filled: &mut Filled) -> Result<()> {
+    fn measure(&mut self, filled: &mut FilledTable) -> Result<()> {
         let lines = filled.lines.draw(self.measure.operations, &mut self.random);
         let memory = &mut filled.memory;
         memory.loads.extend(self.fabric.loads(&lines)?);
@@ -283,11 +283,11 @@ impl Bench<'_> {
                 draw(self.measure.operations),
                 draw(self.measure.single_lookups),
             );
-            let before = Counted::of(&filled.table);
+            let before = ClientCounts::of(&filled.table);
             let rate = timed::get_many(&filled.table, &many, are_there)?;
             samples.per_second.push(rate);
             timed::gets(&filled.table, &single, are_there, &mut samples.latency)?;
-            samples.counted.add(Counted::of(&filled.table), before);
+            samples.counted.add(ClientCounts::of(&filled.table), before);
             if are_there && let Some(threads) = filled.threads {
                 let rate = timed::get_many_on(threads, self.store, filled.table.name(), &many)?;
                 filled.hits_of_threads.push(rate);
@@ -316,8 +316,8 @@ impl Bench<'_> {
 }
 
 /// A table at one load.
-struct Filled {
-    place: Place,
+struct FilledTable {
+    place: SchemeLoad,
     /// Puts/s that brought it there, and by how many threads; by none it was built.
     puts: (f64, usize),
     /// How long a client took to open it.
@@ -335,7 +335,7 @@ struct Filled {
     writes: Option<[Vec<f64>; timed::WRITES.len()]>,
 }
 
-impl Filled {
+impl FilledTable {
     fn rows(&self, records: u64, has_cache: bool, refused: usize) -> Vec<BenchRow> {
         let (place, mut rows) = (self.place, Vec::new());
         let (puts, threads) = self.puts;
@@ -419,7 +419,7 @@ impl Memory {
         median(of_memory.iter().copied())
     }
 
-    fn rows(&self, place: Place) -> Vec<BenchRow> {
+    fn rows(&self, place: SchemeLoad) -> Vec<BenchRow> {
         let rate = |what, samples: &[f64], unit| {
             BenchRow::new(place.name(what), median(samples.iter().copied()), unit)
         };
@@ -441,7 +441,7 @@ struct Samples {
     per_second: Vec<f64>,
     /// Nanoseconds of single lookups.
     latency: Histogram<u64>,
-    counted: Counted,
+    counted: ClientCounts,
 }
 
 impl Samples {
@@ -449,7 +449,7 @@ impl Samples {
         Self {
             per_second: Vec::new(),
             latency: timed::histogram(),
-            counted: Counted::default(),
+            counted: ClientCounts::default(),
         }
     }
 
@@ -470,7 +470,7 @@ impl Samples {
 
 /// What a client has counted of its lookups.
 #[derive(Clone, Copy, Default)]
-struct Counted {
+struct ClientCounts {
     lookups: u64,
     reads: u64,
     round_trips: u64,
@@ -478,7 +478,7 @@ struct Counted {
     cache_hits: u64,
 }
 
-impl Counted {
+impl ClientCounts {
     /// All so far.
     fn of(table: &Table) -> Self {
         let counted = table.counters().operation(GET);

@@ -6,13 +6,13 @@
 //! at random places, one READ a lookup.
 
 use super::bare_reads::bare_reads;
-use super::figures::{Figures, Place};
+use super::figures::{Figures, SchemeLoad};
 use super::{LookupScheme, Options};
 use crate::advise::{Advice, Question, advise};
 use crate::simulated::{
-    Answer, Ask, BuiltSealed, CLIENT_THREADS, Clients, Experiment, Measured, OpenCuckoo, OpenDuo,
-    OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records, TableMemory,
-    Until, WARM_UP, Writes, Written,
+    Answer, Ask, BuiltSealed, CLIENT_THREADS, ClientThreads, Experiment, Measured, OpenCuckoo,
+    OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records,
+    TableMemory, Until, WARM_UP, Writes, WrittenTable,
 };
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use farslot::fabric::Nanos;
@@ -78,7 +78,7 @@ pub fn simulated(
 ) -> Result<BenchReport> {
     options.check()?;
     measure.check()?;
-    let mut bench = Bench {
+    let mut bench = SimulatorBench {
         options,
         measure,
         progress,
@@ -95,7 +95,7 @@ pub fn simulated(
                 (true, Some(whole)) => whole,
                 _ => &written,
             };
-            let place = Place {
+            let place = SchemeLoad {
                 load: *load,
                 scheme,
             };
@@ -113,7 +113,7 @@ pub fn simulated(
     })
 }
 
-struct Bench<'o> {
+struct SimulatorBench<'o> {
     options: &'o Options,
     measure: &'o Simulated,
     progress: Progress<'o>,
@@ -123,8 +123,8 @@ struct Bench<'o> {
 }
 
 /// A table to be looked up.
-struct Looked {
-    place: Place,
+struct MeasuredTable {
+    place: SchemeLoad,
     records: Records,
     /// Slots of a READ, and its bytes.
     read: (u64, usize),
@@ -133,7 +133,7 @@ struct Looked {
     predicted: [Option<f64>; 2],
 }
 
-impl Bench<'_> {
+impl SimulatorBench<'_> {
     /// What the model says of all schemes, for hits and for misses: of tables that are written, or
     /// also of those that are built whole.
     fn predicted(&self, load: f64, sealed: bool) -> Result<[Advice; 2]> {
@@ -152,12 +152,12 @@ impl Bench<'_> {
         Ok([ask(1.0)?, ask(0.0)?])
     }
 
-    fn at_load(&mut self, place: Place, predicted: &[Advice; 2]) -> Result<()> {
+    fn at_load(&mut self, place: SchemeLoad, predicted: &[Advice; 2]) -> Result<()> {
         let (slots, seed) = (self.options.slots, self.options.seed);
         // The records that fill a table of so many slots, and what is known of it.
         let looked = |slots: u64, read, table_bytes: u128, name: &str| {
             let count = (slots as f64 * place.load) as u32;
-            Looked {
+            MeasuredTable {
                 place,
                 records: Records::distinct(seed, count, FIELD_BYTES as usize),
                 read,
@@ -274,16 +274,16 @@ impl Bench<'_> {
     }
 
     /// Writes a table and looks it up.
-    fn written<T: OpenWriter>(&mut self, table: T, of: Looked) -> Result<()> {
+    fn written<T: OpenWriter>(&mut self, table: T, of: MeasuredTable) -> Result<()> {
         let memory = self.filled(&table, &of)?;
         self.looked_up(|| Ok(table.clone()), &memory, &of)
     }
 
     /// The memory of a table that has the records.
-    fn filled<T: OpenWriter>(&self, table: &T, of: &Looked) -> Result<TableMemory> {
+    fn filled<T: OpenWriter>(&self, table: &T, of: &MeasuredTable) -> Result<TableMemory> {
         let count = of.records.count();
         (self.progress)(&of.place.name(&format!("writing {count} records")));
-        let filled = Written::new(table.clone())?;
+        let filled = WrittenTable::new(table.clone())?;
         filled.write(&of.records, &Writes::Puts(0..count))?;
         Ok(filled.memory)
     }
@@ -293,7 +293,7 @@ impl Bench<'_> {
         &mut self,
         open: impl Fn() -> Result<T>,
         memory: &TableMemory,
-        of: &Looked,
+        of: &MeasuredTable,
     ) -> Result<()> {
         let limit = self.bare_reads(memory, of.table_bytes, of.read.1)?;
         let mut kinds = vec![("hits", Ask::Hits, of.predicted[0])];
@@ -360,7 +360,7 @@ impl Bench<'_> {
         let seed = self.options.seed;
         let world = memory.world(seed, self.measure.profile.clone())?;
         let width = self.measure.width;
-        let mut clients = Clients::start(world, CLIENT_THREADS, seed, |endpoint, seed| {
+        let mut clients = ClientThreads::start(world, CLIENT_THREADS, seed, |endpoint, seed| {
             bare_reads(endpoint, bytes, last, width, seed)
         });
         clients.run_until(WARM_UP)?;

@@ -23,7 +23,7 @@ impl Ceiling for Echoes {
     }
 
     fn rate(&self, options: &Options, _: &mut ChaCha8Rng) -> Result<f64> {
-        let echo = Echo::of_reads(options.outstanding, options.read_bytes);
+        let echo = ExchangeBytes::of_reads(options.outstanding, options.read_bytes);
         let exchanges = options.operations.div_ceil(options.outstanding);
         Ok(echo.rate(exchanges)? * options.outstanding as f64)
     }
@@ -34,18 +34,18 @@ impl Ceiling for Echoes {
         _: &mut ChaCha8Rng,
         latency: &mut Histogram<u64>,
     ) -> Result<()> {
-        Echo::of_reads(1, options.read_bytes).latency(options.single_reads, latency)
+        ExchangeBytes::of_reads(1, options.read_bytes).latency(options.single_reads, latency)
     }
 }
 
 /// The bytes of an exchange.
 #[derive(Clone, Copy)]
-struct Echo {
+struct ExchangeBytes {
     request: usize,
     answer: usize,
 }
 
-impl Echo {
+impl ExchangeBytes {
     /// As many bytes as a doorbell of so many READs and their completions have on the wire.
     fn of_reads(count: usize, bytes: usize) -> Self {
         const HEADER: usize = 8;

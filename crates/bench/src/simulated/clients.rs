@@ -14,13 +14,13 @@ pub const WARM_UP: Nanos = 100_000;
 pub const CLIENT_THREADS: usize = 28;
 
 /// The client threads of one machine, and the world that they run in.
-pub struct Clients {
+pub struct ClientThreads {
     simulation: Simulation,
     ids: Vec<ClientId>,
     failed: Rc<RefCell<Option<BenchError>>>,
 }
 
-impl Clients {
+impl ClientThreads {
     /// Starts so many threads. `work` makes what one does, from its endpoint and a seed of its own;
     /// it only ever ends by an error.
     pub fn start<F>(

@@ -10,14 +10,14 @@ use std::task::{Context, Poll};
 
 /// Where a table's parts lie, in bytes from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Areas {
+pub struct TableAreas {
     /// Its slots.
     pub slots: Range<u64>,
     /// Its records out of band.
     pub heap: Range<u64>,
 }
 
-impl Areas {
+impl TableAreas {
     /// No parts: nothing is counted.
     pub const NONE: Self = Self {
         slots: 0..0,
@@ -39,7 +39,7 @@ impl Areas {
 /// READs that were posted, by what they read. What lies outside of both areas, such as a table's
 /// counts, is nothing that a lookup is after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Posted {
+pub struct PostedReads {
     /// READs of slots.
     pub to_table: u64,
     /// READs of records out of band.
@@ -48,7 +48,7 @@ pub struct Posted {
     pub bytes: u64,
 }
 
-impl AddAssign for Posted {
+impl AddAssign for PostedReads {
     fn add_assign(&mut self, more: Self) {
         self.to_table += more.to_table;
         self.to_heap += more.to_heap;
@@ -56,7 +56,7 @@ impl AddAssign for Posted {
     }
 }
 
-impl Sub for Posted {
+impl Sub for PostedReads {
     type Output = Self;
 
     fn sub(self, earlier: Self) -> Self {
@@ -68,20 +68,20 @@ impl Sub for Posted {
     }
 }
 
-/// An endpoint that counts [`Posted`] READs. A gather is one READ, to where its first piece is.
+/// An endpoint that counts [`PostedReads`] READs. A gather is one READ, to where its first piece is.
 /// What is done in place is not counted.
 ///
 /// Tables are made and measured over endpoints of this one type, so that schemes are compiled once.
 pub struct SortingEndpoint {
     inner: AnyEndpoint,
-    areas: Areas,
-    posted: Cell<Posted>,
+    areas: TableAreas,
+    posted: Cell<PostedReads>,
 }
 
 impl SortingEndpoint {
     /// Counts what is posted through this endpoint from here on.
     #[must_use]
-    pub fn new(inner: AnyEndpoint, areas: Areas) -> Self {
+    pub fn new(inner: AnyEndpoint, areas: TableAreas) -> Self {
         Self {
             inner,
             areas,
@@ -92,7 +92,7 @@ impl SortingEndpoint {
     /// What was posted so far.
     #[inline]
     #[must_use]
-    pub fn posted(&self) -> Posted {
+    pub fn posted(&self) -> PostedReads {
         self.posted.get()
     }
 

@@ -1,6 +1,6 @@
 //! Lookups in a table, from its first to its last.
 
-use super::clients::Clients;
+use super::clients::ClientThreads;
 use super::lookups::{Answer, Ask, Lookups};
 use super::measured::Measured;
 use super::open::OpenTable;
@@ -62,7 +62,7 @@ impl<T: OpenTable> Experiment<T> {
     /// [`BenchError::WrongAnswers`], [`BenchError::EndedEarly`], or what the table says.
     pub fn run(&self, world: World) -> Result<Measured> {
         let measured = Rc::new(RefCell::new(Measured::default()));
-        let mut clients = Clients::start(world, self.threads, self.seed, |endpoint, seed| {
+        let mut clients = ClientThreads::start(world, self.threads, self.seed, |endpoint, seed| {
             let lookups = Lookups {
                 table: self.table.clone(),
                 records: self.records.clone(),
@@ -96,7 +96,7 @@ impl<T: OpenTable> Experiment<T> {
 
 /// Lets clients run on from a time until so many lookups have ended; returns how long that took.
 fn run_until_ended(
-    clients: &mut Clients,
+    clients: &mut ClientThreads,
     from: Nanos,
     enough: u64,
     measured: &RefCell<Measured>,

@@ -53,13 +53,13 @@ pub enum Answer {
 }
 
 /// A key to look up, and what there is to be found.
-struct Question {
+struct ExpectedLookup {
     key: [u8; 4],
     record: Option<u32>,
 }
 
 impl Ask {
-    fn draw(&self, records: &Records, random: &mut impl Rng) -> Question {
+    fn draw(&self, records: &Records, random: &mut impl Rng) -> ExpectedLookup {
         let misses = match self {
             Self::Misses => true,
             Self::Mixed { hit_ratio } | Self::MixedPopular { hit_ratio, .. } => {
@@ -69,7 +69,7 @@ impl Ask {
         };
         let record = match self {
             _ if misses => {
-                return Question {
+                return ExpectedLookup {
                     key: records.absent_key(random),
                     record: None,
                 };
@@ -87,7 +87,7 @@ impl Ask {
             }
             _ => random.random_range(0..records.count()),
         };
-        Question {
+        ExpectedLookup {
             key: records.key(record),
             record: Some(record),
         }
@@ -107,10 +107,10 @@ pub(super) struct Lookups<T> {
 }
 
 /// One lookup that has ended.
-struct Ended {
+struct LookupSample {
     is_right: bool,
     latency: Nanos,
-    posted: super::endpoint::Posted,
+    posted: super::endpoint::PostedReads,
 }
 
 impl<T: OpenTable> Lookups<T> {
@@ -147,7 +147,7 @@ impl<T: OpenTable> Lookups<T> {
         failed.take().expect("lookups end by an error only")
     }
 
-    fn note(&self, ended: &Ended) -> Result<()> {
+    fn note(&self, ended: &LookupSample) -> Result<()> {
         let mut measured = self.measured.borrow_mut();
         measured.note(ended.latency, ended.posted);
         let mut answers = Answers::default();
@@ -159,10 +159,10 @@ impl<T: OpenTable> Lookups<T> {
         &self,
         table: &T::Table,
         endpoint: &SortingEndpoint,
-        question: Question,
-    ) -> Result<Ended> {
+        question: ExpectedLookup,
+    ) -> Result<LookupSample> {
         let since = endpoint.now();
-        let mut posted = super::endpoint::Posted::default();
+        let mut posted = super::endpoint::PostedReads::default();
         let mut answering = pin!(self.answer(table, &question));
         // What is posted while a lookup is polled is posted by it.
         let answered = poll_fn(|cx| {
@@ -173,7 +173,7 @@ impl<T: OpenTable> Lookups<T> {
         })
         .await;
         let is_right = answered?;
-        Ok(Ended {
+        Ok(LookupSample {
             is_right,
             latency: endpoint.now() - since,
             posted,
@@ -181,7 +181,7 @@ impl<T: OpenTable> Lookups<T> {
     }
 
     /// Whether a lookup has found the right records. Each is noted when it is found.
-    async fn answer(&self, table: &T::Table, question: &Question) -> Result<bool> {
+    async fn answer(&self, table: &T::Table, question: &ExpectedLookup) -> Result<bool> {
         let (key, records) = (&question.key, &self.records);
         match self.answer {
             Answer::Value => {

@@ -1,6 +1,6 @@
 //! What clients have done in a span of virtual time.
 
-use super::endpoint::Posted;
+use super::endpoint::PostedReads;
 use farslot::fabric::counters::Snapshot;
 use farslot::fabric::{Nanos, OperationCounters};
 use farslot::index::{GET, GET_ALL};
@@ -22,7 +22,7 @@ pub struct Measured {
     /// Records that were found.
     pub records: u64,
     /// READs that these lookups posted.
-    pub posted: Posted,
+    pub posted: PostedReads,
     /// What the endpoints counted in the span.
     pub counted: Snapshot,
     /// The most that a client keeps of the table in its own memory, in bytes.
@@ -40,7 +40,7 @@ impl Default for Measured {
             span: 0,
             lookups: 0,
             records: 0,
-            posted: Posted::default(),
+            posted: PostedReads::default(),
             counted: Snapshot::default(),
             client_bytes: 0,
             latency: histogram(LONGEST),
@@ -59,7 +59,7 @@ impl Measured {
     }
 
     /// Notes a lookup that has ended.
-    pub(super) fn note(&mut self, latency: Nanos, posted: Posted) {
+    pub(super) fn note(&mut self, latency: Nanos, posted: PostedReads) {
         self.lookups += 1;
         self.posted += posted;
         self.latency.saturating_record(latency);

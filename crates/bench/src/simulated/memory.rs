@@ -1,6 +1,6 @@
 //! A table's memory while it is written: of this process, at the speed of loads and stores.
 
-use super::endpoint::{Areas, SortingEndpoint};
+use super::endpoint::{SortingEndpoint, TableAreas};
 use crate::Result;
 use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{NicProfile, World};
@@ -38,7 +38,7 @@ impl TableMemory {
         };
         let node = Node::embedded(&[region])?;
         let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(vec![node], Limits::default()));
-        let executor = Executor::new(Rc::new(SortingEndpoint::new(endpoint, Areas::NONE)));
+        let executor = Executor::new(Rc::new(SortingEndpoint::new(endpoint, TableAreas::NONE)));
         Ok(Self { executor, bytes })
     }
 

@@ -9,7 +9,7 @@
 //! What one client's writes take, one after the other, [`Wrote`] says.
 //!
 //! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and
-//! if it is written, an [`OpenWriter`], with which [`Written`] fills it.
+//! if it is written, an [`OpenWriter`], with which [`WrittenTable`] fills it.
 
 mod clients;
 mod endpoint;
@@ -23,8 +23,8 @@ mod records;
 mod writes;
 mod zipf;
 
-pub use clients::{CLIENT_THREADS, Clients, WARM_UP};
-pub use endpoint::{Areas, Posted, SortingEndpoint};
+pub use clients::{CLIENT_THREADS, ClientThreads, WARM_UP};
+pub use endpoint::{PostedReads, SortingEndpoint, TableAreas};
 pub use experiment::{Experiment, Until};
 pub use filling::{BuiltSealed, Filling, built_cuckoo};
 pub use lookups::{Answer, Ask};
@@ -35,5 +35,5 @@ pub use open::{
     OpenTable, OpenWriter,
 };
 pub use records::Records;
-pub use writes::{Writes, Written, Wrote};
+pub use writes::{Writes, WrittenTable, Wrote};
 pub use zipf::Zipf;

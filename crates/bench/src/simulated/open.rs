@@ -1,6 +1,6 @@
 //! How clients open tables of each kind.
 
-use super::endpoint::{Areas, SortingEndpoint};
+use super::endpoint::{SortingEndpoint, TableAreas};
 use super::memory::TABLE_AT;
 use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
 use farslot::index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
@@ -62,7 +62,7 @@ pub trait OpenTable: Clone + 'static {
     async fn open(self, endpoint: Rc<SortingEndpoint>) -> Result<Self::Table>;
 
     /// Where its parts lie.
-    fn areas(&self) -> Areas;
+    fn areas(&self) -> TableAreas;
 }
 
 /// A table that is written.
@@ -109,10 +109,10 @@ impl OpenTable for OpenLinear {
         Ok(opening.await?.with_cluster_hints(self.hints))
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         let layout = &self.layout;
         let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
-        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+        TableAreas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
     }
 }
 
@@ -144,10 +144,10 @@ impl OpenTable for OpenCuckoo {
         CuckooTable::open(endpoint, TABLE_AT, self.layout, self.order).await
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         let layout = &self.layout;
         let slots = u128::from(layout.buckets) * layout.bucket_bytes() as u128;
-        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+        TableAreas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
     }
 }
 
@@ -185,12 +185,12 @@ impl OpenTable for OpenSealed {
         SealedTable::open(endpoint, TABLE_AT, self.layout, policy).await
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         let layout = &self.layout;
         let slots = u128::from(layout.slots) * layout.slot_bytes() as u128;
         // The perfect hash function, if there is one, lies behind the heap.
         let with_heap = layout.table_bytes() - u128::from(layout.client_bytes());
-        Areas::ending_with_heap(with_heap, slots, layout.heap_bytes)
+        TableAreas::ending_with_heap(with_heap, slots, layout.heap_bytes)
     }
 }
 
@@ -208,10 +208,10 @@ impl OpenTable for OpenRace {
         self.open_writer(endpoint).await
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         let layout = &self.layout;
         let slots = u128::from(layout.most_slots()) * 8;
-        Areas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
+        TableAreas::ending_with_heap(layout.table_bytes(), slots, layout.heap_bytes)
     }
 }
 
@@ -262,7 +262,7 @@ impl OpenTable for OpenDuo {
         Ok(DuoReaderTable(reader))
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         duo_areas(&self.layout)
     }
 }
@@ -310,12 +310,12 @@ impl OpenTable for OpenDuoAlone {
         Ok(table)
     }
 
-    fn areas(&self) -> Areas {
+    fn areas(&self) -> TableAreas {
         duo_areas(self.owner.layout())
     }
 }
 
-fn duo_areas(layout: &DuoLayout) -> Areas {
+fn duo_areas(layout: &DuoLayout) -> TableAreas {
     let (slots, heap) = (layout.arrays(), layout.heap());
-    Areas { slots, heap }
+    TableAreas { slots, heap }
 }

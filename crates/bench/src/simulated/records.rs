@@ -21,12 +21,12 @@ pub struct Records {
     /// By record: bytes of its value, where they differ.
     lengths: Option<Arc<[u16]>>,
     /// Where keys may have several records.
-    drawn: Option<Drawn>,
+    drawn: Option<KeyAssignment>,
 }
 
 /// Which keys records have.
 #[derive(Clone, Debug)]
-struct Drawn {
+struct KeyAssignment {
     /// By record: the number of its key.
     of_record: Arc<[u32]>,
     /// By key: how many records it has.
@@ -80,7 +80,7 @@ impl Records {
             key_numbers: keys.count(),
             value_bytes,
             lengths: None,
-            drawn: Some(Drawn {
+            drawn: Some(KeyAssignment {
                 of_record,
                 records: records.into(),
             }),

@@ -14,14 +14,14 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// A table that records are put into, one after the other.
-pub struct Written<T> {
+pub struct WrittenTable<T> {
     /// How clients open it.
     pub table: T,
     /// The memory that it lies in.
     pub memory: TableMemory,
 }
 
-impl<T: OpenWriter> Written<T> {
+impl<T: OpenWriter> WrittenTable<T> {
     /// An empty table.
     ///
     /// # Errors
