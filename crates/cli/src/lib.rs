@@ -34,7 +34,7 @@ use std::process::ExitCode;
 #[derive(Parser, Debug)]
 #[command(name = "farslot", version, propagate_version = true)]
 #[command(after_help = "Start with:  farslot demo")]
-struct Cli {
+struct CommandLine {
     #[command(flatten)]
     context: Context,
     #[command(subcommand)]
@@ -54,11 +54,11 @@ enum Command {
     /// List the tables by their names
     Tables(commands::tables::ListArgs),
     /// Drop a table and free its memory; who uses it gets an error
-    Drop(commands::tables::TableArgs),
+    Drop(commands::tables::TableNameArg),
     /// Give a table another name; who uses it must open it again
     Rename(commands::tables::RenameArgs),
     /// Take all records out of a table; who uses it must open it again
-    Empty(commands::tables::TableArgs),
+    Empty(commands::tables::TableNameArg),
     /// Copy a table to a new one, of the same scheme or of another, while others use it
     Copy(commands::copy::Args),
     /// Put a record
@@ -192,13 +192,13 @@ fn bad_address(error: &clap::Error) -> Option<Failure> {
 /// The commands of the program `farslot`, and their options.
 #[must_use]
 pub fn definition() -> clap::Command {
-    Cli::command()
+    CommandLine::command()
 }
 
 /// The program `farslot`.
 #[must_use]
 pub fn main() -> ExitCode {
-    run_program(|Cli { context, command }| (context, command), run)
+    run_program(|CommandLine { context, command }| (context, command), run)
 }
 
 /// Parses the command line of a program, runs what it asks for, and reports a failure.

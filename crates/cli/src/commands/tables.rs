@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use crate::shape::{Shape, described};
+use crate::shape::{TableDescription, described};
 use farslot::DamagedEntry;
 
 /// The options of `farslot tables`.
@@ -12,7 +12,7 @@ pub(crate) struct ListArgs {}
 
 /// The options of a command that is about one table.
 #[derive(clap::Args, Debug)]
-pub(crate) struct TableArgs {
+pub(crate) struct TableNameArg {
     /// The table
     table: String,
 }
@@ -38,7 +38,8 @@ pub(crate) fn list(_: &ListArgs, context: &Context) -> Result<()> {
     }
     if context.json {
         let tables = listing.tables.iter();
-        let tables = tables.map(|table| described(&table.name, &Shape::of(&table.scheme)));
+        let tables =
+            tables.map(|table| described(&table.name, &TableDescription::of(&table.scheme)));
         let damaged = listing.damaged.iter().map(described_damage);
         return output::json(&serde_json::json!({
             "tables": tables.collect::<Vec<_>>(),
@@ -62,7 +63,7 @@ pub(super) fn described_damage(entry: &DamagedEntry) -> serde_json::Value {
 ///
 /// # Errors
 /// That there is none, or what the fabric says.
-pub(crate) fn drop_table(args: &TableArgs, context: &Context) -> Result<()> {
+pub(crate) fn drop_table(args: &TableNameArg, context: &Context) -> Result<()> {
     context.store()?.drop_table(&args.table)?;
     tell(context, "dropped", &args.table)
 }
@@ -71,7 +72,7 @@ pub(crate) fn drop_table(args: &TableArgs, context: &Context) -> Result<()> {
 ///
 /// # Errors
 /// As [`drop_table`].
-pub(crate) fn empty(args: &TableArgs, context: &Context) -> Result<()> {
+pub(crate) fn empty(args: &TableNameArg, context: &Context) -> Result<()> {
     context.store()?.empty(&args.table)?;
     tell(context, "emptied", &args.table)
 }

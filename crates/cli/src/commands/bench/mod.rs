@@ -16,11 +16,11 @@ use farslot_bench::{BenchReport, BenchRow, raw};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    bench: Bench,
+    bench: BenchCommand,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Bench {
+enum BenchCommand {
     /// Find-or-puts per second of processes that share one table, as it fills, beside bare
     /// compare-and-swaps of the same memory
     FindOrPut(Box<find_or_put::Args>),
@@ -81,12 +81,12 @@ struct RawArgs {
 /// A usage failure for options that do not go together; what the measurement says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let report = match args.bench {
-        Bench::FindOrPut(args) => match find_or_put::run(&args)? {
+        BenchCommand::FindOrPut(args) => match find_or_put::run(&args)? {
             Some(report) => report,
             None => return Ok(()),
         },
-        Bench::Lookup(args) => lookup::run(*args)?,
-        Bench::Raw(args) => bare_reads(&args)?,
+        BenchCommand::Lookup(args) => lookup::run(*args)?,
+        BenchCommand::Raw(args) => bare_reads(&args)?,
     };
     tell(&report, context)
 }

@@ -10,7 +10,7 @@ const BATCH: usize = 256;
 
 /// How the putting went.
 #[derive(Clone, Copy, Debug)]
-pub struct Filled {
+pub struct FillReport {
     /// Records that were put.
     pub records: u64,
     /// Records that the table said it had, although nobody had put them.
@@ -23,7 +23,7 @@ pub struct Filled {
 ///
 /// # Errors
 /// The first that the table could not take.
-pub fn fill(store: &Store, files: &[File], threads: usize) -> Result<Filled> {
+pub fn fill(store: &Store, files: &[File], threads: usize) -> Result<FillReport> {
     let bar = bar("putting", files.len() as u64);
     let (wrong, seconds) = in_threads(files, threads, |_, part| {
         let table = store.table(TABLE)?;
@@ -46,7 +46,7 @@ pub fn fill(store: &Store, files: &[File], threads: usize) -> Result<Filled> {
         Ok(wrong)
     })?;
     bar.finish_and_clear();
-    Ok(Filled {
+    Ok(FillReport {
         records: files.len() as u64,
         wrong: wrong.iter().sum(),
         seconds,

@@ -92,7 +92,7 @@ pub fn look_up(store: &Store, files: &[File], lookups: u64, threads: usize) -> R
         Ok(client.seen)
     })?;
     bar.finish_and_clear();
-    let mut all = Seen::new();
+    let mut all = LookupTally::new();
     for seen in side_by_side.into_iter().chain(one_by_one) {
         all.add(&seen);
     }
@@ -106,14 +106,14 @@ pub fn look_up(store: &Store, files: &[File], lookups: u64, threads: usize) -> R
 }
 
 /// What one thread has seen.
-struct Seen {
+struct LookupTally {
     hits: Cost,
     misses: Cost,
     wrong: u64,
     latency: Histogram<u64>,
 }
 
-impl Seen {
+impl LookupTally {
     fn new() -> Self {
         let mut latency = Histogram::new(3).expect("3 digits are possible");
         latency.auto(true);
@@ -141,7 +141,7 @@ struct Client<'a> {
     files: &'a [File],
     bar: &'a ProgressBar,
     chance: ThreadRng,
-    seen: Seen,
+    seen: LookupTally,
 }
 
 impl<'a> Client<'a> {
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
             files,
             bar,
             chance: rand::rng(),
-            seen: Seen::new(),
+            seen: LookupTally::new(),
         }
     }
 

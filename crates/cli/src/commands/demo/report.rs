@@ -1,7 +1,7 @@
 //! What the demo has to show.
 
 use super::crew::TABLE;
-use super::fill::Filled;
+use super::fill::FillReport;
 use super::lookups::Lookups;
 use super::walk::Walked;
 use crate::output::{self, counted, grouped, sized};
@@ -13,7 +13,7 @@ pub struct Report<'a> {
     /// The files.
     pub walked: &'a Walked,
     /// How putting them went.
-    pub filled: Filled,
+    pub filled: FillReport,
     /// How looking them up went.
     pub lookups: Lookups,
     /// Client threads.

@@ -18,11 +18,11 @@ use farslot_explore::symbolic::{
 };
 use farslot_explore::{ExploreError, Terms, pnml};
 use indicatif::{ProgressBar, ProgressStyle};
-use ranks::{Fabric, RankArgs, Sets, Told};
+use ranks::{ChildOptions, Fabric, RankArgs, StatePlacement};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subject::{Found, Subject};
+use subject::{ExplorationOutcome, ExploredModel};
 
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
@@ -66,7 +66,7 @@ const SIMULATED: u64 = 16 << 20;
 /// # Errors
 /// A model that cannot be read or explored; [`Failure::Told`] where the invariant is violated.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    if args.ranks.table == Sets::Shared && (args.symbolic || !args.ranks.are_given()) {
+    if args.ranks.table == StatePlacement::Shared && (args.symbolic || !args.ranks.are_given()) {
         let reason = "--table shared is for several processes that explore state by state";
         return Err(Failure::Usage(reason.into()));
     }
@@ -79,7 +79,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         explore_named(&args)?
     };
     // Of several processes only rank 0 tells what they have found.
-    let Some(Found { report, trace }) = found else {
+    let Some(ExplorationOutcome { report, trace }) = found else {
         return Ok(());
     };
     if context.json {
@@ -128,7 +128,7 @@ fn tell(context: &Context, text: String) -> Result<()> {
     output::line(escaped(&text))
 }
 
-fn explore_file(args: &Args) -> Result<Option<Found>> {
+fn explore_file(args: &Args) -> Result<Option<ExplorationOutcome>> {
     let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
     if args.symbolic {
@@ -136,20 +136,20 @@ fn explore_file(args: &Args) -> Result<Option<Found>> {
     }
     let invariant = invariant(args, &net)?;
     if args.ranks.are_given() {
-        return explore_together(args, Subject::Net(net, invariant));
+        return explore_together(args, ExploredModel::Net(net, invariant));
     }
     let (explored, packed) = on_progress(true, |progress| {
         let journal = args.journal.as_deref();
         explicit::explore_net(&net, invariant.as_ref(), &options(args), journal, progress)
     })?;
     let trace = explored.violation.as_ref();
-    Ok(Some(Found {
+    Ok(Some(ExplorationOutcome {
         trace: trace.map(|steps| steps_as_text(&packed, steps)),
         report: Report::explicit(net.name(), &explored),
     }))
 }
 
-fn explore_named(args: &Args) -> Result<Option<Found>> {
+fn explore_named(args: &Args) -> Result<Option<ExplorationOutcome>> {
     let usage = |reason: &str| Err(Failure::Usage(format!("{reason} is for nets: FILE.pnml")));
     let model: Named = match args.model.parse() {
         Ok(model) => model,
@@ -165,7 +165,7 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
         return usage("--reach");
     }
     if args.ranks.are_given() {
-        return explore_together(args, Subject::Named(args.model.clone(), model));
+        return explore_together(args, ExploredModel::Named(args.model.clone(), model));
     }
     let options = Options {
         check_invariant: true,
@@ -174,14 +174,14 @@ fn explore_named(args: &Args) -> Result<Option<Found>> {
     let found = on_progress(true, |progress| {
         model.explore(&options, args.journal.as_deref(), progress)
     })?;
-    Ok(Some(Found {
+    Ok(Some(ExplorationOutcome {
         report: Report::explicit(&args.model, &found.explored),
         trace: found.trace,
     }))
 }
 
 /// Explores a net symbolically, alone or with other processes.
-fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<Found>> {
+fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>> {
     let options = SymbolicOptions {
         threads: args.threads.unwrap_or(NonZeroUsize::MIN),
         memory: memory(args) * args.ranks.sharing(),
@@ -207,15 +207,15 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<Found>> {
             explore_symbolically(net, &options, progress)
         })?)
     };
-    Ok(explored.map(|explored| Found {
+    Ok(explored.map(|explored| ExplorationOutcome {
         report: Report::symbolic(net.name(), explored),
         trace: None,
     }))
 }
 
 /// What the processes are told that this one starts.
-fn told(args: &Args, memory: u64) -> Told<'_> {
-    Told {
+fn told(args: &Args, memory: u64) -> ChildOptions<'_> {
+    ChildOptions {
         model: &args.model,
         invariant: args.invariant.as_deref(),
         reach: args.reach.as_deref(),
@@ -227,7 +227,7 @@ fn told(args: &Args, memory: u64) -> Told<'_> {
 }
 
 /// Explores with other processes. Nothing is to be told but by rank 0.
-fn explore_together(args: &Args, subject: Subject) -> Result<Option<Found>> {
+fn explore_together(args: &Args, subject: ExploredModel) -> Result<Option<ExplorationOutcome>> {
     if args.threads.is_some() {
         let reason = "several processes have one thread each: without --threads";
         return Err(Failure::Usage(reason.into()));

@@ -23,7 +23,7 @@ pub enum Fabric {
 
 /// Where the states are that several processes have found.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sets {
+pub enum StatePlacement {
     /// In a set at each process, to which the others send what is its own
     Own,
     /// In one table over the memory of all (paper 002), for states of up to 63 bits
@@ -42,8 +42,8 @@ pub struct RankArgs {
     #[arg(long, value_name = "FABRIC")]
     pub over: Option<Fabric>,
     /// Where the states are
-    #[arg(long, value_name = "WHERE", value_enum, default_value_t = Sets::Own)]
-    pub table: Sets,
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = StatePlacement::Own)]
+    pub table: StatePlacement,
     /// Decides the faults of --over sim
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
@@ -65,7 +65,7 @@ pub struct RankArgs {
 }
 
 /// What the processes are told that this one starts, beside how they meet.
-pub struct Told<'a> {
+pub struct ChildOptions<'a> {
     /// The model.
     pub model: &'a str,
     /// The condition, if there is one.
@@ -104,13 +104,13 @@ impl RankArgs {
     /// The table that all share, if they do, for processes that may take so much memory each.
     pub fn shared(&self, ranks: u32, memory: u64) -> Option<TableShape> {
         match self.table {
-            Sets::Own => None,
-            Sets::Shared => Some(TableShape::within(ranks, memory)),
+            StatePlacement::Own => None,
+            StatePlacement::Shared => Some(TableShape::within(ranks, memory)),
         }
     }
 
     /// Joins the other processes, which this one starts if that is asked for.
-    pub fn join(&self, told: &Told<'_>) -> Result<(Job, Children)> {
+    pub fn join(&self, told: &ChildOptions<'_>) -> Result<(Job, Children)> {
         let failed = |error: farslot_set::job::JobError| Failure::Failed(error.to_string());
         let Some(ranks) = self.processes else {
             let launch = self.launch()?;
@@ -135,7 +135,13 @@ impl RankArgs {
         launch.map_err(|error| Failure::Usage(error.to_string()))
     }
 
-    fn command(&self, told: &Told<'_>, rank: u32, ranks: u32, address: &str) -> Result<Command> {
+    fn command(
+        &self,
+        told: &ChildOptions<'_>,
+        rank: u32,
+        ranks: u32,
+        address: &str,
+    ) -> Result<Command> {
         let program = std::env::current_exe().map_err(Failure::io("this program"))?;
         let over = match self.over() {
             Over::Shm => "shm",
@@ -151,8 +157,8 @@ impl RankArgs {
             (
                 "--table",
                 match self.table {
-                    Sets::Own => "own".into(),
-                    Sets::Shared => "shared".into(),
+                    StatePlacement::Own => "own".into(),
+                    StatePlacement::Shared => "shared".into(),
                 },
             ),
         ];

@@ -14,7 +14,7 @@ use farslot_explore::{ExploreError, Terms};
 use std::path::Path;
 
 /// What a command has to tell.
-pub(super) struct Found {
+pub(super) struct ExplorationOutcome {
     pub(super) report: Report,
     /// The steps to a state that violates the invariant.
     pub(super) trace: Option<Vec<(String, String)>>,
@@ -25,13 +25,13 @@ const CHAOS: f64 = 0.6;
 
 /// A model, and what is to be checked of it.
 #[derive(Clone)]
-pub(super) enum Subject {
+pub(super) enum ExploredModel {
     Net(Net, Option<Formula>),
     /// A model by its name.
     Named(String, Named),
 }
 
-impl Subject {
+impl ExploredModel {
     /// The rings that the ranks need.
     pub(super) fn rings(&self, ranks: u32) -> Result<RingShape> {
         let shape = match self {
@@ -56,14 +56,14 @@ impl Subject {
         exchange: &mut Exchange,
         journal: Option<&Path>,
         progress: &Progress,
-    ) -> std::result::Result<Found, ExploreError> {
+    ) -> std::result::Result<ExplorationOutcome, ExploreError> {
         match self {
             Self::Net(net, formula) => {
                 let formula = formula.as_ref();
                 let found = explore_net_rank(net, formula, options, exchange, journal, progress);
                 let (explored, packed) = found.await?;
                 let violation = explored.violation.as_ref();
-                Ok(Found {
+                Ok(ExplorationOutcome {
                     trace: violation.map(|steps| steps_as_text(&packed, steps)),
                     report: Report::explicit(net.name(), &explored),
                 })
@@ -75,7 +75,7 @@ impl Subject {
                 };
                 let found = model.explore_rank(&options, exchange, journal, progress);
                 let found = found.await?;
-                Ok(Found {
+                Ok(ExplorationOutcome {
                     report: Report::explicit(name, &found.explored),
                     trace: found.trace,
                 })
@@ -90,7 +90,7 @@ impl Subject {
         table: Option<TableShape>,
         seed: u64,
         options: &Options,
-    ) -> Result<Found> {
+    ) -> Result<ExplorationOutcome> {
         let faults = FaultPlan::chaos(seed, CHAOS);
         let rings = self.rings(ranks)?;
         let ends = simulate(seed, faults, rings, table, |mut exchange| {

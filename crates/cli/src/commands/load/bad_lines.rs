@@ -17,11 +17,11 @@ pub struct BadLines {
     show: u64,
     /// The first line that ends it all, where one does.
     stop_at: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<BadLineTally>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct BadLineTally {
     count: u64,
     /// Those that come first in the file, with their reasons.
     first: BTreeMap<u64, String>,
@@ -101,7 +101,7 @@ impl BadLines {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, BadLineTally> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

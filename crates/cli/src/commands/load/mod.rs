@@ -9,13 +9,13 @@ mod workers;
 use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::shape::Shape;
+use crate::shape::TableDescription;
 use bad_lines::BadLines;
 use farslot::{Scheme, Store, Table};
 pub use source::Args;
 use source::Source;
 use std::time::Instant;
-use workers::{Loaded, Loader};
+use workers::{LoadReport, Loader};
 
 /// Loads a file into a table.
 ///
@@ -63,7 +63,7 @@ fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> 
 }
 
 /// Loads into a table that is there; fails at once if there is none.
-fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<Loaded> {
+fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<LoadReport> {
     let table = store.table(&args.table)?;
     if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
         return whole::build(source, table, bad);
@@ -86,7 +86,7 @@ fn put(
     store: &Store,
     bad: &BadLines,
     table: impl FnOnce() -> Result<(Table, usize)>,
-) -> Result<Loaded> {
+) -> Result<LoadReport> {
     source.read_with("loading", |reader| {
         let (table, threads) = table()?;
         let mut loader = Loader::new(store, &table, threads, bad).with_time_to_live(args.ttl);
@@ -111,7 +111,7 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
     if let Some(asked) = asked.filter(|asked| *asked > 1) {
         output::note(format_args!(
             "one thread puts, not {asked}: a {} table admits one writer",
-            Shape::of(table.scheme()).scheme
+            TableDescription::of(table.scheme()).scheme
         ));
     }
     start_writing(table)?;
@@ -136,7 +136,7 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
     output::note(format_args!(
         "created {}: {}",
         record.name,
-        Shape::of_new(&record, store.address().nodes().len() as u64).summary()
+        TableDescription::of_new(&record, store.address().nodes().len() as u64).summary()
     ));
     Ok(store.table(&args.table)?)
 }
@@ -145,7 +145,7 @@ fn report(
     args: &Args,
     context: &Context,
     source: &Source<'_>,
-    loaded: &Loaded,
+    loaded: &LoadReport,
     bad: &BadLines,
     seconds: f64,
 ) -> Result<()> {

@@ -3,13 +3,13 @@
 use super::bad_lines::BadLines;
 use super::measure::Measure;
 use super::source::{Args, Source};
-use super::workers::{Loaded, no_moment};
+use super::workers::{LoadReport, no_moment};
 use crate::commands::table_args::TableArgs;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::output;
-use crate::shape::Shape;
+use crate::shape::TableDescription;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
 use farslot::{FieldSize, Scheme, Store, StoreError, Table, TableOptions};
@@ -20,14 +20,14 @@ const OVERHEAD: u64 = 192;
 
 /// All records of a file.
 #[derive(Debug, Default)]
-struct Whole {
+struct FileRecords {
     /// In the file's order.
     records: Vec<Record>,
     /// Memory that they take, about.
     bytes: u64,
 }
 
-impl Whole {
+impl FileRecords {
     /// Their keys and values.
     fn borrowed(&self) -> Vec<(&[u8], &[u8])> {
         let records = self.records.iter();
@@ -36,12 +36,12 @@ impl Whole {
             .collect()
     }
 
-    fn loaded(&self, new: u64) -> Loaded {
-        Loaded {
+    fn loaded(&self, new: u64) -> LoadReport {
+        LoadReport {
             records: self.records.len() as u64,
             new,
             sealed: true,
-            ..Loaded::default()
+            ..LoadReport::default()
         }
     }
 
@@ -90,7 +90,7 @@ struct Limits {
 impl Limits {
     /// Those of a table that is there.
     fn of(table: &Table) -> Self {
-        let Shape { key, value, .. } = Shape::of(table.scheme());
+        let TableDescription { key, value, .. } = TableDescription::of(table.scheme());
         Self { key, value }
     }
 
@@ -126,7 +126,7 @@ pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
 ///
 /// # Errors
 /// Too little memory; what the file or the store says.
-pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<Loaded> {
+pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<LoadReport> {
     if store.tables()?.iter().any(|table| table.name == args.table) {
         let name = args.table.clone();
         return Err(StoreError::TableExists { name }.into());
@@ -138,7 +138,7 @@ pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> 
     output::note(format_args!(
         "created {}: {}",
         args.table,
-        Shape::of(table.scheme()).summary()
+        TableDescription::of(table.scheme()).summary()
     ));
     Ok(whole.loaded(new))
 }
@@ -147,7 +147,7 @@ pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> 
 ///
 /// # Errors
 /// A usage failure for a table that is written record by record; as [`make`].
-pub fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<Loaded> {
+pub fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<LoadReport> {
     check_scheme(table.scheme())?;
     if table.scheme().one_writer() {
         // Before anything is read.
@@ -174,7 +174,7 @@ fn not_buildable(scheme: &str) -> Failure {
     ))
 }
 
-fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<Whole> {
+fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<FileRecords> {
     // Some is left for the table, which may be of this machine too.
     let most = available_memory() / 2;
     let bytes = source.bytes()?;
@@ -214,8 +214,8 @@ fn read<R: BufRead>(
     limits: Limits,
     bad: &BadLines,
     most: u64,
-) -> Result<Whole> {
-    let mut whole = Whole::default();
+) -> Result<FileRecords> {
+    let mut whole = FileRecords::default();
     while let Some(line) = reader.next().map_err(Failure::io("reading"))? {
         match line.and_then(|record| fitting(record, limits)) {
             Ok(record) => {
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::formats::{Columns, Format};
 
-    fn read_lines(input: &str, most: u64) -> Result<(Whole, u64)> {
+    fn read_lines(input: &str, most: u64) -> Result<(FileRecords, u64)> {
         let limits = Limits {
             key: FieldSize::UpTo(3),
             value: FieldSize::UpTo(9),

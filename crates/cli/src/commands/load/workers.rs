@@ -5,7 +5,7 @@ use super::bad_lines::BadLines;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
-use crate::shape::Shape;
+use crate::shape::TableDescription;
 use crate::visit::is_missing;
 use farslot::index::IndexError;
 use farslot::{Expiry, Store, StoreError, Table};
@@ -23,7 +23,7 @@ const WAITING: usize = 4;
 
 /// What was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadReport {
     /// Records that were put.
     pub records: u64,
     /// Those whose key was new.
@@ -49,7 +49,7 @@ pub struct Loader<'a> {
 
 type Worker<'scope> = (
     SyncSender<Vec<Record>>,
-    ScopedJoinHandle<'scope, (Loaded, Result<()>)>,
+    ScopedJoinHandle<'scope, (LoadReport, Result<()>)>,
 );
 
 impl<'a> Loader<'a> {
@@ -84,10 +84,10 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// The first failure that is not of a line alone; it says how many records were put all the
     /// same.
-    pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<Loaded> {
+    pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<LoadReport> {
         let name = self.table.name();
-        let ordered = !Shape::of(self.table.scheme()).multi_key;
-        let putting = Putting {
+        let ordered = !TableDescription::of(self.table.scheme()).multi_key;
+        let putting = LoadMode {
             bad: self.bad,
             ordered,
             partial: self.partial,
@@ -99,7 +99,7 @@ impl<'a> Loader<'a> {
             for _ in 0..self.threads.max(1) {
                 let (sender, batches) = sync_channel(WAITING);
                 let work = move || {
-                    let mut loaded = Loaded::default();
+                    let mut loaded = LoadReport::default();
                     let done = putting.batches(store, name, &batches, &mut loaded);
                     if done.is_err() {
                         stop.store(true, Ordering::Relaxed);
@@ -156,8 +156,8 @@ impl<'a> Loader<'a> {
     }
 }
 
-fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<Loaded> {
-    let mut all = Loaded::default();
+fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<LoadReport> {
+    let mut all = LoadReport::default();
     let mut outcome = read;
     for (sender, thread) in workers {
         drop(sender);
@@ -184,7 +184,7 @@ fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<Loaded> {
 
 /// How a thread puts.
 #[derive(Clone, Copy)]
-struct Putting<'a> {
+struct LoadMode<'a> {
     bad: &'a BadLines,
     /// Whether the order of a key's records counts.
     ordered: bool,
@@ -194,13 +194,13 @@ struct Putting<'a> {
     ttl: Option<Duration>,
 }
 
-impl Putting<'_> {
+impl LoadMode<'_> {
     fn batches(
         self,
         store: &Store,
         table: &str,
         batches: &Receiver<Vec<Record>>,
-        loaded: &mut Loaded,
+        loaded: &mut LoadReport,
     ) -> Result<()> {
         let table = store.table(table)?;
         start_writing(&table)?;
@@ -212,7 +212,7 @@ impl Putting<'_> {
         Ok(table.close()?)
     }
 
-    fn run(self, table: &Table, run: &[Record], loaded: &mut Loaded) -> Result<()> {
+    fn run(self, table: &Table, run: &[Record], loaded: &mut LoadReport) -> Result<()> {
         let (now, is_expiring) = (Expiry::now(), table.scheme().is_expiring());
         let mut run: Vec<&Record> = run
             .iter()

@@ -2,8 +2,8 @@
 //! changes of them.
 
 use super::args::Args;
-use super::grants::{Grants, Mightier};
-use super::reload::Changes;
+use super::grants::{GrantFile, Mightier};
+use super::reload::OptionChanges;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Who is admitted to what.
 pub(super) struct Admission {
     pub(super) proofs: Proofs,
-    pub(super) grants: Option<Grants>,
+    pub(super) grants: Option<GrantFile>,
     pub(super) tls: Option<TlsServer>,
 }
 
@@ -55,7 +55,7 @@ impl Admission {
             .transpose()?;
         let proofs = Proofs::read(args, context, under_tls)?;
         let grants = args.grants.as_deref();
-        let grants = grants.map(|file| Grants::read(file, proofs.mightier()));
+        let grants = grants.map(|file| GrantFile::read(file, proofs.mightier()));
         Ok(Self {
             grants: grants.transpose()?,
             proofs,
@@ -70,7 +70,7 @@ impl Admission {
         args: &Args,
         context: &Context,
         server: &Server,
-        changes: &mut Changes<'_>,
+        changes: &mut OptionChanges<'_>,
     ) {
         type Step = fn(&mut Admission, &Args, &Context, &Server) -> Result<()>;
         let certificates: (Step, _, &[_]) = (
@@ -161,7 +161,7 @@ impl Admission {
             }
             (None, Some(file)) => {
                 self.proofs.check_limits(args)?;
-                self.grants = Some(Grants::read(file, self.proofs.mightier())?);
+                self.grants = Some(GrantFile::read(file, self.proofs.mightier())?);
             }
         }
         Ok(())

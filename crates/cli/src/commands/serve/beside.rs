@@ -3,7 +3,7 @@
 use super::admission::{Admission, tls_of};
 use super::args::Args;
 use super::plan::{Plan, users};
-use super::reload::Changes;
+use super::reload::OptionChanges;
 use super::snapshots::Snapshots;
 use super::{metrics, redis};
 use crate::context::Context;
@@ -15,7 +15,7 @@ use farslot_operate::Page;
 use std::sync::Arc;
 
 /// What is served beside the memory. It ends when this is dropped.
-pub(super) struct Beside {
+pub(super) struct SideServices {
     page: Option<Page>,
     gateway: Option<Gateway>,
     /// What those show that are under TLS.
@@ -24,7 +24,7 @@ pub(super) struct Beside {
     secrets: Vec<Secret>,
 }
 
-impl Beside {
+impl SideServices {
     /// Serves what is asked for.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Beside {
         args: &Args,
         context: &Context,
         admission: Option<&Admission>,
-        changes: &mut Changes<'_>,
+        changes: &mut OptionChanges<'_>,
     ) {
         self.reload_certificate(context, changes);
         let Some(gateway) = &self.gateway else { return };
@@ -116,7 +116,7 @@ impl Beside {
         Ok((secrets, users))
     }
 
-    fn reload_certificate(&mut self, context: &Context, changes: &mut Changes<'_>) {
+    fn reload_certificate(&mut self, context: &Context, changes: &mut OptionChanges<'_>) {
         let Some(before) = &self.tls else { return };
         let now = match tls_of(context, None) {
             Ok(now) => now,

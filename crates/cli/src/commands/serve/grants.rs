@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 #[serde(deny_unknown_fields)]
 struct Entry {
     tables: Vec<String>,
-    rights: Opened,
+    rights: GrantedAccess,
     prefix: Option<String>,
     secret_file: Option<PathBuf>,
     #[serde(default)]
@@ -53,12 +53,12 @@ struct Entry {
 /// What may be done to the tables of a grant.
 #[derive(Deserialize, Clone, Copy, Debug)]
 #[serde(rename_all = "lowercase")]
-enum Opened {
+enum GrantedAccess {
     Read,
     All,
 }
 
-impl Opened {
+impl GrantedAccess {
     const fn rights(self) -> Rights {
         match self {
             Self::Read => Rights::READ,
@@ -103,13 +103,13 @@ pub struct Mightier {
 }
 
 /// The grants of a file, and which of them are in force.
-pub struct Grants {
+pub struct GrantFile {
     mightier: Mightier,
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, GrantEntry>,
 }
 
 /// A grant of the file.
-struct Held {
+struct GrantEntry {
     grant: TableGrant,
     in_force: bool,
     /// The ids of its tables when it was put in force.
@@ -118,7 +118,7 @@ struct Held {
     told: Option<String>,
 }
 
-impl Held {
+impl GrantEntry {
     fn new(grant: TableGrant) -> Self {
         Self {
             grant,
@@ -208,7 +208,7 @@ impl Held {
     }
 }
 
-impl Grants {
+impl GrantFile {
     /// Reads a file of grants. None of its secrets and names of clients may be among the mightier.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Grants {
         let grants = grants_of(file, &mightier)?;
         let held = grants
             .into_iter()
-            .map(|grant| (grant.name.clone(), Held::new(grant)));
+            .map(|grant| (grant.name.clone(), GrantEntry::new(grant)));
         Ok(Self {
             mightier,
             held: held.collect(),
@@ -257,9 +257,9 @@ impl Grants {
                 }
                 Some(other) => {
                     other.end(server);
-                    Held::new(grant)
+                    GrantEntry::new(grant)
                 }
-                None => Held::new(grant),
+                None => GrantEntry::new(grant),
             };
             self.held.insert(held.grant.name.clone(), held);
         }
@@ -291,7 +291,7 @@ fn differ_in_proof_alone(one: &TableGrant, other: &TableGrant) -> bool {
 /// The grants of a file, with their secrets.
 ///
 /// # Errors
-/// As [`Grants::read`].
+/// As [`GrantFile::read`].
 pub fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
     let shown = file.display();
     let text = text_of(file, "grants")?;

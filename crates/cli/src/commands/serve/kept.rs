@@ -35,14 +35,14 @@ const STARTING: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The memory of a node, and who holds it as well.
-pub(super) struct Kept {
+pub(super) struct KeptMemory {
     pub(super) memory: NodeMemory,
     /// Whether it is that of a process before.
     pub(super) is_back: bool,
-    pub(super) holder: Holder,
+    pub(super) holder: MemoryHolder,
 }
 
-impl Kept {
+impl KeptMemory {
     /// How much memory it is.
     pub(super) fn bytes(&self) -> u64 {
         self.memory.lent_bytes()
@@ -56,7 +56,7 @@ impl Kept {
         self,
         addresses: &[&str],
         options: &ServerOptions,
-    ) -> Result<(farslot::Result<Server>, Option<Watched>)> {
+    ) -> Result<(farslot::Result<Server>, Option<SupervisedKeeper>)> {
         let Self {
             memory,
             is_back,
@@ -73,7 +73,7 @@ impl Kept {
 }
 
 /// Who holds a memory beyond this process.
-pub(super) enum Holder {
+pub(super) enum MemoryHolder {
     Keeper(Box<(Place, Keeper)>),
     /// The service manager, under this name.
     Manager(String),
@@ -98,7 +98,7 @@ impl KeepArgs {
     ///
     /// # Errors
     /// Why what is kept cannot be gone on with, which stays kept; that nothing can be kept.
-    pub(super) fn memory(&self, asked: Option<u64>, otherwise: u64) -> Result<Option<Kept>> {
+    pub(super) fn memory(&self, asked: Option<u64>, otherwise: u64) -> Result<Option<KeptMemory>> {
         let Some(name) = &self.keep else {
             return Ok(None);
         };
@@ -107,7 +107,7 @@ impl KeepArgs {
             None => {
                 let place = place(self.keep_dir.as_deref(), name, "--keep-dir")?;
                 let keeper = keeper_at(&place)?;
-                Holder::Keeper((place, keeper).into())
+                MemoryHolder::Keeper((place, keeper).into())
             }
         };
         if let Some(file) = holder.take()? {
@@ -131,7 +131,7 @@ impl KeepArgs {
             }
             if Server::is_whole(&memory)? {
                 output::note(format_args!("{what} is there: the node goes on with it"));
-                return Ok(Some(Kept {
+                return Ok(Some(KeptMemory {
                     memory,
                     is_back: true,
                     holder,
@@ -145,7 +145,7 @@ impl KeepArgs {
         }
         let memory = Server::memory_to_keep(asked.unwrap_or(otherwise))?;
         holder.hold(memory.file())?;
-        Ok(Some(Kept {
+        Ok(Some(KeptMemory {
             memory,
             is_back: false,
             holder,
@@ -154,14 +154,14 @@ impl KeepArgs {
 }
 
 /// The service manager, if it holds files for this process.
-fn manager_of(name: &str) -> Option<Holder> {
+fn manager_of(name: &str) -> Option<MemoryHolder> {
     std::env::var_os("NOTIFY_SOCKET")?;
     // How many it takes at most; unset, it takes none, or is too old to say so.
     std::env::var_os("FDSTORE")?;
-    Some(Holder::Manager(format!("farslot-{name}")))
+    Some(MemoryHolder::Manager(format!("farslot-{name}")))
 }
 
-impl Holder {
+impl MemoryHolder {
     /// How memory is given up that cannot be gone on with.
     fn hint(&self) -> String {
         match self {
@@ -218,9 +218,9 @@ impl Holder {
     }
 
     /// Looks after the keeper of this file.
-    pub(super) fn watched(self, file: OwnedFd) -> Option<Watched> {
+    pub(super) fn watched(self, file: OwnedFd) -> Option<SupervisedKeeper> {
         match self {
-            Self::Keeper(keeper) => Some(Watched {
+            Self::Keeper(keeper) => Some(SupervisedKeeper {
                 place: keeper.0,
                 keeper: Some(keeper.1),
                 tries_at: Instant::now(),
@@ -232,7 +232,7 @@ impl Holder {
 }
 
 /// A keeper that is replaced when it ends.
-pub(super) struct Watched {
+pub(super) struct SupervisedKeeper {
     place: Place,
     /// None where no other could be had yet.
     keeper: Option<Keeper>,
@@ -241,7 +241,7 @@ pub(super) struct Watched {
     file: OwnedFd,
 }
 
-impl Watched {
+impl SupervisedKeeper {
     /// Has another keeper hold the memory if the one that did has ended.
     pub(super) fn look(&mut self) {
         let is_there = |keeper: &Keeper| !keeper.has_ended();

@@ -17,9 +17,9 @@ mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
-use self::beside::Beside;
+use self::beside::SideServices;
 use self::plan::Plan;
-use self::running::Running;
+use self::running::ServingNode;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -28,7 +28,7 @@ use farslot::{Address, Server, ServerOptions};
 use sd_notify::NotifyState;
 use std::net::IpAddr;
 use std::sync::Arc;
-pub use told::{Told, switch};
+pub use told::{ServeSignal, switch};
 
 /// Serves until the process is told to stop.
 ///
@@ -79,9 +79,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if restores {
         server.open_to_clients()?;
     }
-    let beside = Beside::start(&plan, &server, snapshots.as_ref())?;
+    let beside = SideServices::start(&plan, &server, snapshots.as_ref())?;
     announce(&plan, &server, &beside, context.json)?;
-    let running = Running::new(
+    let running = ServingNode::new(
         &server,
         plan.admission,
         beside,
@@ -148,7 +148,7 @@ fn is_loopback(authority: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-fn announce(plan: &Plan, server: &Server, beside: &Beside, as_json: bool) -> Result<()> {
+fn announce(plan: &Plan, server: &Server, beside: &SideServices, as_json: bool) -> Result<()> {
     let pid = std::process::id();
     let bytes = plan.bytes;
     let addresses = server.addresses().iter();

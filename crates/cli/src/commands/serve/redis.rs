@@ -1,6 +1,6 @@
 //! The Redis gateway of `farslot serve --redis ADDR`.
 
-use super::grants::{Grants, Mightier, grants_of};
+use super::grants::{GrantFile, Mightier, grants_of};
 use super::listen::Listen;
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
@@ -120,7 +120,7 @@ pub fn options(
 /// # Errors
 /// A file with a mistake; a grant with such a secret.
 pub fn users(
-    grants: Option<&Grants>,
+    grants: Option<&GrantFile>,
     file: Option<&Path>,
     secrets: &[Secret],
 ) -> Result<Vec<TableGrant>> {

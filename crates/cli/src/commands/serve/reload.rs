@@ -5,10 +5,10 @@ use crate::settings::Settings;
 use std::collections::BTreeMap;
 
 /// Options by their keys. Those without a value are not there.
-pub(super) type Values = BTreeMap<String, toml::Value>;
+pub(super) type OptionValues = BTreeMap<String, toml::Value>;
 
 /// The options that have values.
-pub(super) fn values_of(settings: &Settings) -> Values {
+pub(super) fn values_of(settings: &Settings) -> OptionValues {
     let settings = settings.all().into_iter();
     settings
         .map(|setting| (setting.key, setting.value))
@@ -16,13 +16,13 @@ pub(super) fn values_of(settings: &Settings) -> Values {
 }
 
 /// What the options are now, beside those that are in force.
-pub(super) struct Changes<'f> {
-    in_force: &'f mut Values,
-    now: Values,
+pub(super) struct OptionChanges<'f> {
+    in_force: &'f mut OptionValues,
+    now: OptionValues,
 }
 
-impl<'f> Changes<'f> {
-    pub(super) const fn new(in_force: &'f mut Values, now: Values) -> Self {
+impl<'f> OptionChanges<'f> {
+    pub(super) const fn new(in_force: &'f mut OptionValues, now: OptionValues) -> Self {
         Self { in_force, now }
     }
 

@@ -3,11 +3,11 @@
 use super::admission::Admission;
 use super::args::Args;
 use super::audit::Tables;
-use super::beside::Beside;
-use super::kept::Watched;
-use super::reload::{Changes, Values, values_of};
+use super::beside::SideServices;
+use super::kept::SupervisedKeeper;
+use super::reload::{OptionChanges, OptionValues, values_of};
 use super::snapshots::Snapshots;
-use super::told::Told;
+use super::told::ServeSignal;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
@@ -29,26 +29,26 @@ const GIVE_BACK: Duration = Duration::from_secs(5);
 const KEPT: usize = 32 << 20;
 
 /// A node that serves.
-pub(super) struct Running<'r> {
+pub(super) struct ServingNode<'r> {
     server: &'r Server,
     /// Where clients are admitted: over a network.
     admission: Option<Admission>,
-    beside: Beside,
+    beside: SideServices,
     snapshots: Option<&'r Snapshots>,
     tables: Option<Tables>,
-    kept: Option<Watched>,
+    kept: Option<SupervisedKeeper>,
     settings: &'r Settings,
-    in_force: Values,
+    in_force: OptionValues,
 }
 
-impl<'r> Running<'r> {
+impl<'r> ServingNode<'r> {
     pub(super) fn new(
         server: &'r Server,
         admission: Option<Admission>,
-        beside: Beside,
+        beside: SideServices,
         snapshots: Option<&'r Snapshots>,
         tables: Option<Tables>,
-        kept: Option<Watched>,
+        kept: Option<SupervisedKeeper>,
         settings: &'r Settings,
     ) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl<'r> Running<'r> {
 
     /// Does what is to be done beside serving, which other threads do, until the process is to end.
     /// Then nothing is served beside the memory any more.
-    pub(super) fn until_told(mut self, told: &Receiver<Told>) {
+    pub(super) fn until_told(mut self, told: &Receiver<ServeSignal>) {
         let mut gave_back = Instant::now();
         loop {
             if gave_back.elapsed() >= GIVE_BACK {
@@ -86,9 +86,9 @@ impl<'r> Running<'r> {
                 LOOK_FOR_KEEPER
             });
             match told.recv_timeout(look.or(audit).or(kept).unwrap_or(GIVE_BACK)) {
-                Ok(Told::Reload) => self.reload(),
+                Ok(ServeSignal::Reload) => self.reload(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(ServeSignal::End) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
@@ -103,7 +103,7 @@ impl<'r> Running<'r> {
                 ));
             }
         };
-        let mut changes = Changes::new(&mut self.in_force, values_of(&context.settings));
+        let mut changes = OptionChanges::new(&mut self.in_force, values_of(&context.settings));
         if let Some(admission) = &mut self.admission {
             admission.reload(&args, &context, self.server, &mut changes);
         }

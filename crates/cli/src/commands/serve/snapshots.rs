@@ -1,6 +1,6 @@
 //! A node that writes snapshots of its tables, and starts from the last.
 
-use super::reload::Changes;
+use super::reload::OptionChanges;
 use crate::commands::snapshot::part;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
@@ -89,14 +89,14 @@ struct Schedule {
 }
 
 /// What the thread that writes snapshots is told.
-enum Told {
+enum SnapshotMessage {
     Schedule(Schedule),
     End,
 }
 
 /// The thread that writes snapshots.
 pub struct Snapshots {
-    tell: Sender<Told>,
+    tell: Sender<SnapshotMessage>,
     metrics: SnapshotMetrics,
     thread: JoinHandle<()>,
 }
@@ -109,8 +109,12 @@ impl Snapshots {
 
     /// Has them written and kept as these options say from now on. The next is written when the
     /// interval has passed from now on.
-    pub fn reload(&self, args: &SnapshotArgs, changes: &mut Changes<'_>) {
-        if self.tell.send(Told::Schedule(args.schedule())).is_ok() {
+    pub fn reload(&self, args: &SnapshotArgs, changes: &mut OptionChanges<'_>) {
+        if self
+            .tell
+            .send(SnapshotMessage::Schedule(args.schedule()))
+            .is_ok()
+        {
             changes.applied(&["snapshot-every", "snapshot-keep"]);
         }
     }
@@ -118,7 +122,7 @@ impl Snapshots {
     /// Has the last snapshots written.
     pub fn end(self) {
         // It waits for this, and ends by itself.
-        let _ = self.tell.send(Told::End);
+        let _ = self.tell.send(SnapshotMessage::End);
         if self.thread.join().is_err() {
             output::note("the thread that writes snapshots has panicked");
         }
@@ -145,7 +149,7 @@ pub fn start(
     let known = match (is_back, args.restore) {
         (Some(true), _) => known(store, snapshots(directory, 0)?)?,
         (_, true) => restore(args, store, directory, addresses, args.found(directory)?)?,
-        (_, false) => args.found(directory).map(|_| Known::new())?,
+        (_, false) => args.found(directory).map(|_| SnapshotFiles::new())?,
     };
     let mut schedule = args.schedule();
     output::note(match schedule.every {
@@ -160,7 +164,7 @@ pub fn start(
     });
     let (tell, told) = mpsc::channel();
     let metrics = SnapshotMetrics::of(directory);
-    let mut keeper = Keeper {
+    let mut keeper = SnapshotKeeper {
         store: store.clone(),
         directory: directory.clone(),
         known,
@@ -174,9 +178,9 @@ pub fn start(
                 None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match next {
-                Ok(Told::Schedule(now)) => schedule = now,
+                Ok(SnapshotMessage::Schedule(now)) => schedule = now,
                 Err(RecvTimeoutError::Timeout) => keeper.write(schedule.keep),
-                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(SnapshotMessage::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         keeper.write(schedule.keep);
@@ -196,13 +200,13 @@ fn restore(
     directory: &Path,
     addresses: &[String],
     found: Vec<SnapshotInfo>,
-) -> Result<Known> {
+) -> Result<SnapshotFiles> {
     let named = args.restore_as.iter().chain(addresses);
     let options = RestoreOptions {
         node: named.cloned().collect(),
         ..RestoreOptions::default()
     };
-    let mut known = Known::new();
+    let mut known = SnapshotFiles::new();
     // Of one table there may be its own part and a snapshot of all.
     let tables: BTreeSet<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
     for table in tables {
@@ -222,9 +226,9 @@ fn restore(
 
 /// The snapshots that there are of the tables in the store. Others are left alone: they may be of a
 /// table that was dropped, or of another node.
-fn known(store: &Store, found: Vec<SnapshotInfo>) -> Result<Known> {
+fn known(store: &Store, found: Vec<SnapshotInfo>) -> Result<SnapshotFiles> {
     let tables = store.tables()?;
-    let mut known = Known::new();
+    let mut known = SnapshotFiles::new();
     for SnapshotInfo { table, path, .. } in found {
         if tables.iter().any(|there| there.name == table) {
             known.entry(table).or_default().insert(path);
@@ -238,16 +242,16 @@ fn known(store: &Store, found: Vec<SnapshotInfo>) -> Result<Known> {
 }
 
 /// Tables that this process has written or restored snapshots of, and their files.
-type Known = HashMap<String, BTreeSet<PathBuf>>;
+type SnapshotFiles = HashMap<String, BTreeSet<PathBuf>>;
 
-struct Keeper {
+struct SnapshotKeeper {
     store: Store,
     directory: PathBuf,
-    known: Known,
+    known: SnapshotFiles,
     metrics: SnapshotMetrics,
 }
 
-impl Keeper {
+impl SnapshotKeeper {
     /// Writes snapshots of all tables, and removes those of tables that were dropped. What fails is
     /// said, and the last snapshot stays.
     fn write(&mut self, keep: u32) {

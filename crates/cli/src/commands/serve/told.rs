@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 /// What a process that serves is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum ServeSignal {
     /// To end: by SIGINT or SIGTERM, or because standard input was closed.
     End,
     /// To read its files again: by SIGHUP.
@@ -20,7 +20,7 @@ pub enum Told {
 ///
 /// # Errors
 /// Of installing the signal handlers.
-pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<Told>> {
+pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<ServeSignal>> {
     let (tell, told) = mpsc::channel();
     let mut wanted = vec![SIGINT, SIGTERM];
     wanted.extend(reloads.then_some(SIGHUP));
@@ -29,11 +29,11 @@ pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<Told>> 
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let what = match signal {
-                SIGHUP => Told::Reload,
-                _ => Told::End,
+                SIGHUP => ServeSignal::Reload,
+                _ => ServeSignal::End,
             };
             // Where nobody waits any more, the process is ending already.
-            if on_signal.send(what).is_err() || what == Told::End {
+            if on_signal.send(what).is_err() || what == ServeSignal::End {
                 return;
             }
         }
@@ -42,7 +42,7 @@ pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<Told>> 
         std::thread::spawn(move || {
             let mut ignored = [0; 64];
             while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
-            let _ = tell.send(Told::End);
+            let _ = tell.send(ServeSignal::End);
         });
     }
     Ok(told)

@@ -7,19 +7,19 @@ use farslot::{NodeReport, Occupancy, Store, Table};
 use std::time::Instant;
 
 /// A store that is looked at.
-pub(super) struct Watch {
+pub(super) struct StoreWatch {
     store: Store,
     /// Where the nodes serve their metrics, in their order.
     metrics: Vec<String>,
 }
 
 /// What was seen of the store.
-pub(super) struct Look {
+pub(super) struct StoreOverview {
     pub(super) at: Instant,
     /// The store's address.
     pub(super) address: String,
     pub(super) nodes: Vec<Node>,
-    pub(super) tables: Vec<Seen>,
+    pub(super) tables: Vec<TableOverview>,
     /// What could not be seen, and why.
     pub(super) errors: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Node {
 }
 
 /// A table.
-pub(super) struct Seen {
+pub(super) struct TableOverview {
     pub(super) name: String,
     pub(super) scheme: &'static str,
     pub(super) bytes: u64,
@@ -39,13 +39,13 @@ pub(super) struct Seen {
     pub(super) counts: Option<Occupancy>,
 }
 
-impl Watch {
+impl StoreWatch {
     pub(super) fn new(store: Store, metrics: Vec<String>) -> Self {
         Self { store, metrics }
     }
 
     /// Looks at everything. Tables stay open between looks.
-    pub(super) fn look(&self, open: &mut Vec<Table>) -> Look {
+    pub(super) fn look(&self, open: &mut Vec<Table>) -> StoreOverview {
         let at = Instant::now();
         let mut errors = Vec::new();
         let mut nodes = Vec::new();
@@ -68,7 +68,7 @@ impl Watch {
             Err(error) => errors.push(error.to_string()),
         }
         let tables = self.tables(open, &mut errors);
-        Look {
+        StoreOverview {
             at,
             address: self.store.address().to_string(),
             nodes,
@@ -77,7 +77,7 @@ impl Watch {
         }
     }
 
-    fn tables(&self, open: &mut Vec<Table>, errors: &mut Vec<String>) -> Vec<Seen> {
+    fn tables(&self, open: &mut Vec<Table>, errors: &mut Vec<String>) -> Vec<TableOverview> {
         // What the nodes have said tells why there is none.
         let Ok(listing) = self.store.listing() else {
             return Vec::new();
@@ -105,14 +105,14 @@ impl Watch {
     }
 }
 
-fn see(table: &Table) -> Result<Seen> {
+fn see(table: &Table) -> Result<TableOverview> {
     let parts = table.partitions();
     let counts = counts_of(table, &parts)?;
     let bytes = match &*parts {
         [] => table.scheme().bytes_with(&counts.unwrap_or_default()),
         parts => parts.iter().map(|part| part.table_bytes).sum(),
     };
-    Ok(Seen {
+    Ok(TableOverview {
         name: table.name().into(),
         scheme: table.scheme().name(),
         bytes,

@@ -4,7 +4,7 @@ mod look;
 mod scrape;
 mod screen;
 
-use self::look::{Look, Watch};
+use self::look::{StoreOverview, StoreWatch};
 use self::screen::Screen;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -44,7 +44,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         ));
     }
     // What fails here is told before the screen is drawn over.
-    let watch = Watch::new(context.store()?, args.metrics);
+    let watch = StoreWatch::new(context.store()?, args.metrics);
     let every = Duration::from_secs(args.every);
     let looks = looks_of(watch, every)?;
     let mut terminal = ratatui::init();
@@ -55,7 +55,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 
 /// Looks at the store from a thread of its own: one that waits for a node which is down does not
 /// keep keys from being answered.
-fn looks_of(watch: Watch, every: Duration) -> Result<mpsc::Receiver<Look>> {
+fn looks_of(watch: StoreWatch, every: Duration) -> Result<mpsc::Receiver<StoreOverview>> {
     let (tell, looks) = mpsc::channel();
     let thread = std::thread::Builder::new().name("farslot-top".into());
     let started = thread.spawn(move || {
@@ -74,7 +74,7 @@ fn looks_of(watch: Watch, every: Duration) -> Result<mpsc::Receiver<Look>> {
 
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    looks: &mpsc::Receiver<Look>,
+    looks: &mpsc::Receiver<StoreOverview>,
     every: Duration,
 ) -> Result<()> {
     let failed = || Failure::io("the terminal");

@@ -1,6 +1,6 @@
 //! What `farslot top` draws.
 
-use super::look::{Look, Node, Seen};
+use super::look::{Node, StoreOverview, TableOverview};
 use super::scrape::Scrape;
 use crate::output::{grouped, sized};
 use ratatui::Frame;
@@ -19,8 +19,8 @@ const BAR: usize = 10;
 /// The screen: the last two looks, and the rates of many.
 pub(super) struct Screen {
     every: Duration,
-    now: Option<Look>,
-    before: Option<Look>,
+    now: Option<StoreOverview>,
+    before: Option<StoreOverview>,
     rates: VecDeque<u64>,
     /// The table at the top.
     first: usize,
@@ -42,7 +42,7 @@ impl Screen {
     }
 
     /// Shows another look from now on.
-    pub(super) fn take(&mut self, look: Look) {
+    pub(super) fn take(&mut self, look: StoreOverview) {
         self.before = self.now.replace(look);
         if let Some(rate) = self.rate() {
             self.rates.push_back(rate as u64);
@@ -62,7 +62,7 @@ impl Screen {
     /// What the lowest box draws: verbs a second, or records where no metrics are asked for.
     fn rate(&self) -> Option<f64> {
         let (now, before) = (self.now.as_ref()?, self.before.as_ref()?);
-        let of = |look: &Look| match has_metrics(now) {
+        let of = |look: &StoreOverview| match has_metrics(now) {
             true => look
                 .nodes
                 .iter()
@@ -112,7 +112,7 @@ impl Screen {
         frame.render_widget(Paragraph::new(errors.collect::<Vec<_>>()), below);
     }
 
-    fn nodes(&self, now: &Look, width: u16) -> Table<'static> {
+    fn nodes(&self, now: &StoreOverview, width: u16) -> Table<'static> {
         let has_metrics = has_metrics(now);
         let [round_trip, bar] = if has_metrics { [100, 120] } else { [0, 0] };
         let mut columns: Vec<Column> = vec![
@@ -176,7 +176,7 @@ impl Screen {
         cells
     }
 
-    fn tables(&self, now: &Look, width: u16) -> Table<'static> {
+    fn tables(&self, now: &StoreOverview, width: u16) -> Table<'static> {
         let columns = [
             ("table", Constraint::Fill(1), false, 0),
             ("scheme", Constraint::Length(7), false, 0),
@@ -196,7 +196,7 @@ impl Screen {
         table(title, &columns, rows, width)
     }
 
-    fn table(&self, seen: &Seen) -> Vec<Cell<'static>> {
+    fn table(&self, seen: &TableOverview) -> Vec<Cell<'static>> {
         let Some(counts) = &seen.counts else {
             return vec![
                 Cell::from(seen.name.clone()),
@@ -235,7 +235,7 @@ impl Screen {
         ]
     }
 
-    fn draw_rates(&self, now: &Look, frame: &mut Frame<'_>, area: Rect) {
+    fn draw_rates(&self, now: &StoreOverview, frame: &mut Frame<'_>, area: Rect) {
         let what = match has_metrics(now) {
             true => "verbs a second",
             false => "records more or less a second",
@@ -254,11 +254,11 @@ impl Screen {
     }
 }
 
-fn has_metrics(look: &Look) -> bool {
+fn has_metrics(look: &StoreOverview) -> bool {
     look.nodes.iter().any(|node| node.scrape.is_some())
 }
 
-fn records_of(seen: &Seen) -> f64 {
+fn records_of(seen: &TableOverview) -> f64 {
     seen.counts
         .as_ref()
         .map_or(0.0, |counts| counts.entries as f64)

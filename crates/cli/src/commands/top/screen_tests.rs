@@ -29,8 +29,8 @@ fn node(address: &str, verbs: Option<f64>) -> Node {
     }
 }
 
-fn seen(name: &str, entries: u64) -> Seen {
-    Seen {
+fn seen(name: &str, entries: u64) -> TableOverview {
+    TableOverview {
         name: name.into(),
         scheme: "linear",
         bytes: 1 << 20,
@@ -46,8 +46,8 @@ fn seen(name: &str, entries: u64) -> Seen {
     }
 }
 
-fn look(at: Instant, nodes: Vec<Node>, tables: Vec<Seen>) -> Look {
-    Look {
+fn look(at: Instant, nodes: Vec<Node>, tables: Vec<TableOverview>) -> StoreOverview {
+    StoreOverview {
         at,
         address: "tcp://a:1,b:2".into(),
         nodes,
