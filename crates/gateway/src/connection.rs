@@ -2,16 +2,16 @@
 
 mod transactions;
 
-use crate::commands::{self, Moment, Request, Whole};
+use crate::commands::{self, DatabaseCommand, Moment, Request};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::frame::{Parser, Progress, RequestLimits};
-use crate::gathered::{Answer, Answered, Done, Gathered};
+use crate::frame::{Progress, RequestLimits, RequestParser};
+use crate::gathered::{Answer, Gathered, RequestAnswer, TurnOutcome};
 use crate::record::LONGEST_VALUE;
 use crate::reply::Reply;
 use crate::session::{self, Choices};
-use crate::shared::{Notice, Shared};
-use crate::turn::{NoRoom, Turn};
+use crate::shared::{GatewayState, Notice};
+use crate::turn::{RoomRefusal, TurnSteps};
 use crate::whole;
 use farslot::fabric::net::Socket;
 use std::io::{ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ const SEND_FROM: usize = 256 << 10;
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
     input: Vec<u8>,
-    parser: Parser,
+    parser: RequestParser,
     output: Vec<u8>,
     /// Bytes of the output that were sent.
     sent: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Connection {
 }
 
 /// Why a request is not done now.
-enum Stop {
+enum ExecutionStop {
     Failed(Failure),
     /// There is no room for it in this turn.
     Full,
@@ -83,17 +83,17 @@ enum Stop {
     Later,
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for ExecutionStop {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<NoRoom> for Stop {
-    fn from(why: NoRoom) -> Self {
+impl From<RoomRefusal> for ExecutionStop {
+    fn from(why: RoomRefusal) -> Self {
         match why {
-            NoRoom::Now => Self::Full,
-            NoRoom::Ever(failure) => Self::Failed(failure),
+            RoomRefusal::Now => Self::Full,
+            RoomRefusal::Ever(failure) => Self::Failed(failure),
         }
     }
 }
@@ -104,7 +104,7 @@ impl Connection {
             socket,
             choices,
             input: Vec::new(),
-            parser: Parser::default(),
+            parser: RequestParser::default(),
             output: Vec::new(),
             sent: 0,
             is_ending: false,
@@ -203,9 +203,9 @@ impl Connection {
     /// [goes on](Connection::consume) behind those that were done.
     pub(crate) fn gather<'r>(
         &'r mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         databases: &mut Databases,
-        shared: &Shared,
+        shared: &GatewayState,
     ) -> Gathered<'r> {
         let Self {
             input,
@@ -251,7 +251,7 @@ impl Connection {
             choices,
             output,
             answers,
-            done: Done {
+            done: TurnOutcome {
                 bytes,
                 has_more: has_more || waits,
                 waits,
@@ -263,7 +263,7 @@ impl Connection {
     }
 
     /// Forgets input that was done.
-    pub(crate) fn consume(&mut self, done: Done) {
+    pub(crate) fn consume(&mut self, done: TurnOutcome) {
         if done.bytes > 0 {
             self.since = Instant::now();
         }
@@ -285,7 +285,7 @@ impl Connection {
     pub(crate) fn refuse(&mut self, failure: Failure) {
         Reply::Error(failure).put(&mut self.output, SEND_FROM, self.choices.protocol);
         self.input = Vec::new();
-        self.parser = Parser::default();
+        self.parser = RequestParser::default();
         self.is_ending = true;
         self.is_ready = false;
     }
@@ -311,13 +311,13 @@ struct Requests<'t, 'r> {
     input: &'r [u8],
     /// How far its requests were taken.
     at: usize,
-    parser: &'r mut Parser,
+    parser: &'r mut RequestParser,
     choices: &'t mut Choices,
-    shared: &'t Shared,
+    shared: &'t GatewayState,
     databases: &'t mut Databases,
     /// Whether it has steps that were not run.
     has_steps: bool,
-    answers: Vec<Answered<'r>>,
+    answers: Vec<RequestAnswer<'r>>,
     is_ending: bool,
     /// What is known of the transaction whose commands these are; nothing outside of EXEC.
     execution: Option<Execution>,
@@ -325,7 +325,7 @@ struct Requests<'t, 'r> {
 
 impl<'r> Requests<'_, 'r> {
     /// Takes the next request; whether another may follow in this turn.
-    fn next(&mut self, turn: &mut Turn<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
+    fn next(&mut self, turn: &mut TurnSteps<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
         if self.choices.is_revoked() {
             self.is_ending = true;
             self.push(None, Answer::Ready(Reply::Error(Failure::NotAdmitted)));
@@ -384,10 +384,10 @@ impl<'r> Requests<'_, 'r> {
         };
         let answer = match taken {
             Ok(answer) => answer,
-            Err(Stop::Failed(failure)) => Answer::Ready(Reply::Error(failure)),
+            Err(ExecutionStop::Failed(failure)) => Answer::Ready(Reply::Error(failure)),
             Err(why) => {
                 *has_more = true;
-                *waits |= matches!(why, Stop::Full);
+                *waits |= matches!(why, ExecutionStop::Full);
                 return false;
             }
         };
@@ -399,7 +399,7 @@ impl<'r> Requests<'_, 'r> {
     }
 
     fn push(&mut self, command: Option<usize>, answer: Answer<'r>) {
-        self.answers.push(Answered {
+        self.answers.push(RequestAnswer {
             answer,
             protocol: self.choices.protocol,
             command,
@@ -410,11 +410,11 @@ impl<'r> Requests<'_, 'r> {
     /// Takes a request of these bytes into the turn.
     fn take(
         &mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         arguments: &[&'r [u8]],
         command: &commands::Command,
         bytes: &'r [u8],
-    ) -> Result<Answer<'r>, Stop> {
+    ) -> Result<Answer<'r>, ExecutionStop> {
         if !self.choices.is_admitted && !command.is_open {
             return Err(Failure::NotAdmitted.into());
         }
@@ -449,7 +449,7 @@ impl<'r> Requests<'_, 'r> {
                 let may_be_cut = self.has_steps && self.execution.is_none();
                 let is_later = may_be_cut && session::is_choice(&of);
                 if is_later || self.choices.waits_before(&of, self.shared) {
-                    return Err(Stop::Later);
+                    return Err(ExecutionStop::Later);
                 }
                 let (reply, besides) = session::weight(&of);
                 turn.take_besides(self.by, reply, besides)?;
@@ -460,7 +460,7 @@ impl<'r> Requests<'_, 'r> {
     }
 
     /// Runs the steps before a request that runs by itself.
-    fn run_steps(&mut self, turn: &mut Turn<'r>) -> Result<(), Stop> {
+    fn run_steps(&mut self, turn: &mut TurnSteps<'r>) -> Result<(), ExecutionStop> {
         if !self.has_steps {
             return Ok(());
         }
@@ -475,7 +475,7 @@ impl<'r> Requests<'_, 'r> {
             !turn.has_cut(self.by)
         };
         if !are_run {
-            return Err(Stop::Full);
+            return Err(ExecutionStop::Full);
         }
         self.has_steps = false;
         Ok(())
@@ -484,11 +484,11 @@ impl<'r> Requests<'_, 'r> {
     /// Runs what concerns a whole database, behind everything that came before it.
     fn whole(
         &mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         database: u8,
-        of: &Whole<'r>,
+        of: &DatabaseCommand<'r>,
         arguments: &[&'r [u8]],
-    ) -> Result<Answer<'r>, Stop> {
+    ) -> Result<Answer<'r>, ExecutionStop> {
         let is_first = turn.is_empty() || self.execution.is_some();
         self.run_steps(turn)?;
         let room = turn.take_rest();
@@ -512,7 +512,7 @@ impl<'r> Requests<'_, 'r> {
         };
         turn.give_back(self.by, room, used);
         match done {
-            Err(Failure::LongReply { .. }) if !is_first => Err(Stop::Full),
+            Err(Failure::LongReply { .. }) if !is_first => Err(ExecutionStop::Full),
             done => {
                 if self.shared.slow_log.is_slow(took) {
                     let Choices { peer, name, .. } = &*self.choices;

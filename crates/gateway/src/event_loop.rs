@@ -3,7 +3,7 @@
 //! Where requests are short, a turn does those of all connections that are ready. Where requests,
 //! or replies, are long, it does one, or as many as fit into a mebibyte.
 //!
-//! What all connections cost together is bounded by `Shared::buffers`: what they keep between
+//! What all connections cost together is bounded by `GatewayState::buffers`: what they keep between
 //! turns, and what a turn takes besides, which is a quarter of the rest at the most. A client that
 //! does not take its replies is not read, and is disconnected when it has taken nothing for a
 //! minute. When connections keep three quarters of the limit, those of them are closed that keep
@@ -17,11 +17,11 @@ mod tests;
 use crate::connection::Connection;
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::gathered::{Done, Longest};
+use crate::gathered::{Longest, TurnOutcome};
 use crate::lane::Lanes;
 use crate::session::Choices;
-use crate::shared::{Notice, Shared};
-use crate::turn::{ByKey, Room, Turn};
+use crate::shared::{GatewayState, Notice};
+use crate::turn::{ByKey, TurnRoom, TurnSteps};
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::Strangers;
 use farslot::{Expiry, Store};
@@ -80,7 +80,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A thread of the gateway.
 pub(crate) struct EventLoop {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
     lanes: Lanes,
     epoll: OwnedFd,
     /// That of the lane of short requests, with which every connection begins.
@@ -115,7 +115,7 @@ impl EventLoop {
     /// One that serves the connections of a lane, and those that it accepts, until `end` is
     /// readable.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<GatewayState>,
         lanes: Lanes,
         listener: Option<TcpListener>,
         end: &OwnedFd,
@@ -430,7 +430,7 @@ impl EventLoop {
         }
         let since = Instant::now();
         let room = self.room();
-        let mut turn = Turn::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
+        let mut turn = TurnSteps::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
         let mut gathered = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
             if turn.is_full() {
@@ -443,7 +443,7 @@ impl EventLoop {
         let mut longest = self.shared.slow_log.is_slow(took).then(Longest::default);
         let done = gathered.into_iter();
         let done = done.map(|of| of.finish(&mut turn, &self.shared, longest.as_mut()));
-        let mut done: Vec<Done> = done.collect();
+        let mut done: Vec<TurnOutcome> = done.collect();
         if let Some(longest) = longest {
             longest.remember(&self.shared, took);
         }
@@ -457,7 +457,7 @@ impl EventLoop {
         let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
         // The others have had no turn.
-        done.resize(taken.len(), Done::WAITS);
+        done.resize(taken.len(), TurnOutcome::WAITS);
         let (waiting, served): (Vec<_>, Vec<_>) = taken
             .into_iter()
             .zip(done)
@@ -472,11 +472,11 @@ impl EventLoop {
     }
 
     /// What the next turn may take.
-    fn room(&self) -> Room {
+    fn room(&self) -> TurnRoom {
         let is_short = !self.lanes.is_long;
         let left = self.shared.buffers.saturating_sub(self.lanes.held());
         let [short, long] = A_TURN;
-        Room {
+        TurnRoom {
             alone: left / 4,
             together: if is_short { short } else { long }.min(left / 4),
             replies: match is_short {

@@ -32,7 +32,7 @@ const LONGEST_SKIPPED: usize = 512 << 20;
 pub(crate) enum Progress {
     /// A part of it, or nothing.
     Unfinished,
-    /// All of it, in so many bytes. Its [arguments](Parser::arguments) are known.
+    /// All of it, in so many bytes. Its [arguments](RequestParser::arguments) are known.
     Whole(usize),
     /// So many bytes of a request that is too long: they are to be forgotten. More will come.
     Skipped(usize),
@@ -79,7 +79,7 @@ pub(crate) enum ProtocolError {
 
 /// A request that is being read. All places count from its first byte.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub(crate) struct RequestParser {
     /// How far it has been read.
     at: usize,
     /// Arguments that are still to come; nothing before the header was read.
@@ -92,7 +92,7 @@ pub(crate) struct Parser {
     too_long: Option<TooLong>,
 }
 
-impl Parser {
+impl RequestParser {
     /// Reads on, in all bytes of the request that have arrived and were not skipped. Clients that
     /// have not shown that they know the secret are `strangers`: none of their requests is skipped.
     pub(crate) fn read(
@@ -335,7 +335,7 @@ mod tests {
         at_a_time: usize,
         is_stranger: bool,
     ) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
-        let (mut parser, mut from, mut requests) = (Parser::default(), 0, Vec::new());
+        let (mut parser, mut from, mut requests) = (RequestParser::default(), 0, Vec::new());
         let mut here = 0;
         while here < bytes.len() {
             here = (here + at_a_time).min(bytes.len());

@@ -4,8 +4,8 @@ use crate::event_loop::EventLoop;
 use crate::lane::Lanes;
 use crate::metrics::GatewayMetrics;
 use crate::revocable::InForce;
-use crate::shared::{Counts, Guessers, Latencies, Notices, Shared};
-use crate::slow_log::SlowLog;
+use crate::shared::{Counts, GatewayState, Guessers, LatencyHistogram, Notices};
+use crate::slow_log::SlowRequestLog;
 use crate::users::User;
 use farslot::{BACKLOG, Evicting, Secret, Store, StoreError, TableGrant, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
@@ -154,7 +154,7 @@ pub enum GatewayError {
 /// Clients are served for as long as this is held. When it is dropped, requests that have arrived
 /// may be done or not, and all connections end.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayState>,
     end: OwnedFd,
     threads: Vec<JoinHandle<()>>,
 }
@@ -273,8 +273,8 @@ pub(crate) fn shared(
     store: &Store,
     options: &GatewayOptions,
     address: SocketAddr,
-) -> Result<Shared, GatewayError> {
-    Ok(Shared {
+) -> Result<GatewayState, GatewayError> {
+    Ok(GatewayState {
         address,
         needs_secret: !options.secrets.is_empty(),
         secrets: InForce::new(options.secrets.iter().cloned()),
@@ -287,8 +287,8 @@ pub(crate) fn shared(
         started: Instant::now(),
         is_ending: AtomicBool::new(false),
         counts: Counts::default(),
-        latencies: Latencies::default(),
-        slow_log: SlowLog::new(options.slower_than),
+        latencies: LatencyHistogram::default(),
+        slow_log: SlowRequestLog::new(options.slower_than),
         notices: Notices::default(),
         guessers: Guessers::default(),
         evicting: options.evicting,

@@ -1,11 +1,11 @@
 //! The answers of a connection in a turn, and how they become replies.
 
-use crate::commands::Join;
-use crate::frame::{Parser, Progress, RequestLimits};
+use crate::commands::ReplyJoin;
+use crate::frame::{Progress, RequestLimits, RequestParser};
 use crate::reply::{OK, Protocol, Reply};
 use crate::session::Choices;
-use crate::shared::Shared;
-use crate::turn::Turn;
+use crate::shared::GatewayState;
+use crate::turn::TurnSteps;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -25,11 +25,11 @@ pub(crate) enum Answer<'r> {
     /// Ready, and what it took was looked at by itself.
     Apart(Reply<'r>),
     Step(usize),
-    Steps(Range<usize>, Join),
+    Steps(Range<usize>, ReplyJoin),
 }
 
 /// An answer, and the request that it is to.
-pub(crate) struct Answered<'r> {
+pub(crate) struct RequestAnswer<'r> {
     pub(crate) answer: Answer<'r>,
     pub(crate) protocol: Protocol,
     /// The command's number, if it is known.
@@ -44,14 +44,14 @@ pub(crate) struct Gathered<'r> {
     pub(crate) input: &'r [u8],
     pub(crate) choices: &'r Choices,
     pub(crate) output: &'r mut Vec<u8>,
-    pub(crate) parser: &'r mut Parser,
-    pub(crate) answers: Vec<Answered<'r>>,
-    pub(crate) done: Done,
+    pub(crate) parser: &'r mut RequestParser,
+    pub(crate) answers: Vec<RequestAnswer<'r>>,
+    pub(crate) done: TurnOutcome,
 }
 
 /// What a turn has done for a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Done {
+pub(crate) struct TurnOutcome {
     /// Bytes of the input that were done.
     pub(crate) bytes: usize,
     /// Whether there may be more to do before more arrives.
@@ -66,7 +66,7 @@ pub(crate) struct Done {
     pub(crate) commands: u64,
 }
 
-impl Done {
+impl TurnOutcome {
     /// Of one that had no turn.
     pub(crate) const WAITS: Self = Self {
         bytes: 0,
@@ -91,8 +91,8 @@ pub(crate) struct Longest<'r> {
 
 impl Longest<'_> {
     /// Remembers it as one that took long.
-    pub(crate) fn remember(&self, shared: &Shared, took: Duration) {
-        let mut parser = Parser::default();
+    pub(crate) fn remember(&self, shared: &GatewayState, took: Duration) {
+        let mut parser = RequestParser::default();
         let read = parser.read(self.input, &ANY_LIMITS, false);
         let (Some(choices), Ok(Progress::Whole(_))) = (self.choices, read) else {
             return;
@@ -109,10 +109,10 @@ impl<'r> Gathered<'r> {
     /// longest request where that is asked for.
     pub(crate) fn finish(
         self,
-        turn: &mut Turn<'r>,
-        shared: &Shared,
+        turn: &mut TurnSteps<'r>,
+        shared: &GatewayState,
         mut longest: Option<&mut Longest<'r>>,
-    ) -> Done {
+    ) -> TurnOutcome {
         let mut done = self.done;
         let before = self.output.len();
         let mut queued = 0;
@@ -176,11 +176,11 @@ impl<'r> Gathered<'r> {
 }
 
 /// One reply of those to several steps; if one failed, its error.
-fn joined<'r>(turn: &mut Turn<'r>, steps: Range<usize>, join: Join) -> Reply<'r> {
+fn joined<'r>(turn: &mut TurnSteps<'r>, steps: Range<usize>, join: ReplyJoin) -> Reply<'r> {
     let mut replies = steps.map(|step| turn.reply(step));
     match join {
-        Join::Array => Reply::Array(replies.collect()),
-        Join::Status | Join::Sum => {
+        ReplyJoin::Array => Reply::Array(replies.collect()),
+        ReplyJoin::Status | ReplyJoin::Sum => {
             let mut sum = 0;
             let failed = replies.find_map(|reply| match reply {
                 Reply::Integer(one) => {
@@ -190,7 +190,7 @@ fn joined<'r>(turn: &mut Turn<'r>, steps: Range<usize>, join: Join) -> Reply<'r>
                 Reply::Error(_) => Some(reply),
                 _ => None,
             });
-            let done = if join == Join::Sum {
+            let done = if join == ReplyJoin::Sum {
                 Reply::Integer(sum)
             } else {
                 OK

@@ -2,7 +2,7 @@
 
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::shared::Shared;
+use crate::shared::GatewayState;
 use farslot::{Evicting, Occupancy};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) fn info(
     asked: &[&[u8]],
     redis_version: &str,
-    shared: &Shared,
+    shared: &GatewayState,
     databases: &mut Databases,
     is_shown: impl Fn(u8) -> bool,
 ) -> Result<String, Failure> {
@@ -105,7 +105,7 @@ fn policy_name(evicting: Option<Evicting>) -> &'static str {
     }
 }
 
-fn server(text: &mut String, redis_version: &str, shared: &Shared) {
+fn server(text: &mut String, redis_version: &str, shared: &GatewayState) {
     let lines = [
         ("redis_version", redis_version.into()),
         ("redis_mode", "standalone".into()),

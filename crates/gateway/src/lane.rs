@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the threads of two lanes know of one of them.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ConnectionLane {
     /// Connections on their way to it.
     arriving: Mutex<Vec<Connection>>,
     /// Readable when there is something to do.
@@ -32,13 +32,13 @@ pub(crate) struct Lane {
 /// A lane, and the other one of the two.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    pub(crate) own: Arc<Lane>,
-    pub(crate) other: Arc<Lane>,
+    pub(crate) own: Arc<ConnectionLane>,
+    pub(crate) other: Arc<ConnectionLane>,
     /// Whether requests of the own one are long.
     pub(crate) is_long: bool,
 }
 
-impl Lane {
+impl ConnectionLane {
     fn new() -> rustix::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             arriving: Mutex::default(),
@@ -90,8 +90,8 @@ impl Lane {
 impl Lanes {
     /// Both of a thread: that of short requests, and that of long ones.
     pub(crate) fn new() -> rustix::io::Result<[Self; 2]> {
-        let [short, long] = [Lane::new()?, Lane::new()?];
-        let of = |own: &Arc<Lane>, other: &Arc<Lane>, is_long| Self {
+        let [short, long] = [ConnectionLane::new()?, ConnectionLane::new()?];
+        let of = |own: &Arc<ConnectionLane>, other: &Arc<ConnectionLane>, is_long| Self {
             own: Arc::clone(own),
             other: Arc::clone(other),
             is_long,
@@ -137,7 +137,7 @@ impl Lanes {
     /// once in `step` bytes.
     pub(crate) fn bound_freed(&self, most: usize, step: usize) {
         let lanes = [&self.own, &self.other];
-        let sum = |of: fn(&Lane) -> &AtomicUsize| -> usize {
+        let sum = |of: fn(&ConnectionLane) -> &AtomicUsize| -> usize {
             lanes.iter().map(|lane| of(lane).load(Relaxed)).sum()
         };
         let (freed, left, held) = (sum(|lane| &lane.freed), sum(|lane| &lane.left), self.held());

@@ -2,7 +2,7 @@
 
 use crate::commands::all;
 use crate::failure::CODES;
-use crate::shared::Shared;
+use crate::shared::GatewayState;
 use farslot::LATENCY_BOUNDS;
 use farslot_operate::{Family, Slow, Source};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Commands, errors, latencies and connections of a [`Gateway`](crate::Gateway), for as long as
 /// anybody holds them: [`Gateway::metrics`](crate::Gateway::metrics).
 #[derive(Clone, Debug)]
-pub struct GatewayMetrics(pub(crate) Arc<Shared>);
+pub struct GatewayMetrics(pub(crate) Arc<GatewayState>);
 
 impl Source for GatewayMetrics {
     fn families(&self) -> Vec<Family> {
-        let Shared {
+        let GatewayState {
             counts, latencies, ..
         } = &*self.0;
         let value = |count: &AtomicU64| count.load(Relaxed) as f64;

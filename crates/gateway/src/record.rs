@@ -14,18 +14,18 @@ const LONGEST_KEY: usize = 64 << 10;
 /// the longest key.
 pub(crate) const LONGEST_VALUE: usize = LARGEST_RECORD - record_bytes(LONGEST_KEY, HEAD);
 
-/// Bytes that lie where their [`Kept`] lies: a record of a number is no longer.
+/// Bytes that lie where their [`RecordBytes`] lies: a record of a number is no longer.
 const FEW: usize = 30;
 
 /// The bytes of a string that is kept, or of a record: a few in place, more of them where copies
 /// share them.
 #[derive(Clone, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum RecordBytes {
     Few { bytes: [u8; FEW], len: u8 },
     More(Rc<Vec<u8>>),
 }
 
-impl Kept {
+impl RecordBytes {
     /// Copies of pieces, one behind the other.
     pub(crate) fn of<const PIECES: usize>(pieces: [&[u8]; PIECES]) -> Self {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -42,7 +42,7 @@ impl Kept {
     }
 }
 
-impl Deref for Kept {
+impl Deref for RecordBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -60,7 +60,7 @@ pub(crate) enum Bytes<'r> {
     Given(&'r [u8]),
     /// From one byte on, and up to another if that is not the end.
     Kept {
-        bytes: Kept,
+        bytes: RecordBytes,
         from: usize,
         to: Option<usize>,
     },
@@ -87,19 +87,19 @@ impl<'r> Bytes<'r> {
 impl Bytes<'_> {
     /// A copy of these.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
-        Self::from(Kept::of([bytes]))
+        Self::from(RecordBytes::of([bytes]))
     }
 
     /// The string, to be changed in place: a copy of it if a reply may have it as well.
     pub(crate) fn make_mut(&mut self) -> &mut Vec<u8> {
         let is_alone = |bytes: &Rc<_>| Rc::strong_count(bytes) == 1;
-        if !matches!(self, Self::Kept { bytes: Kept::More(all), from: 0, to: None } if is_alone(all))
+        if !matches!(self, Self::Kept { bytes: RecordBytes::More(all), from: 0, to: None } if is_alone(all))
         {
-            *self = Self::from(Kept::More(Rc::new(self.to_vec())));
+            *self = Self::from(RecordBytes::More(Rc::new(self.to_vec())));
         }
         match self {
             Self::Kept {
-                bytes: Kept::More(all),
+                bytes: RecordBytes::More(all),
                 ..
             } => Rc::make_mut(all),
             _ => unreachable!("it was copied"),
@@ -107,8 +107,8 @@ impl Bytes<'_> {
     }
 }
 
-impl From<Kept> for Bytes<'_> {
-    fn from(bytes: Kept) -> Self {
+impl From<RecordBytes> for Bytes<'_> {
+    fn from(bytes: RecordBytes) -> Self {
         Self::Kept {
             bytes,
             from: 0,
@@ -138,7 +138,7 @@ pub(crate) struct Entry<'r> {
 
 impl<'r> Entry<'r> {
     /// What a record means now; nothing of one that has expired.
-    pub(crate) fn of(record: &Kept, now: u64) -> Option<Self> {
+    pub(crate) fn of(record: &RecordBytes, now: u64) -> Option<Self> {
         let (expiry, _) = Expiry::living(record, now)?;
         Some(Self {
             value: Bytes::Kept {
@@ -151,8 +151,8 @@ impl<'r> Entry<'r> {
     }
 
     /// The record of it.
-    pub(crate) fn record(&self) -> Kept {
-        Kept::of([&Expiry::at_millis(self.expiry).to_bytes(), &self.value])
+    pub(crate) fn record(&self) -> RecordBytes {
+        RecordBytes::of([&Expiry::at_millis(self.expiry).to_bytes(), &self.value])
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
                 assert_eq!((&*read.value, read.expiry), (&b"value"[..], expiry));
             }
         }
-        assert!(Entry::of(&Kept::of([&[0; 7]]), 0).is_none());
+        assert!(Entry::of(&RecordBytes::of([&[0; 7]]), 0).is_none());
     }
 
     #[test]
@@ -197,7 +197,10 @@ mod tests {
     fn pieces_are_kept_one_behind_the_other() {
         for (first, second) in [(0, 0), (8, FEW - 8), (8, FEW - 7), (FEW, 0), (FEW + 1, 0)] {
             let (first, second) = (vec![1; first], vec![2; second]);
-            assert_eq!(&*Kept::of([&first, &second]), [first, second].concat());
+            assert_eq!(
+                &*RecordBytes::of([&first, &second]),
+                [first, second].concat()
+            );
         }
     }
 }

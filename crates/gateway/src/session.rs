@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use crate::record::Bytes;
 use crate::reply::{OK, Protocol, Reply};
 use crate::revocable::Revocable;
-use crate::shared::{Notice, Shared};
+use crate::shared::{GatewayState, Notice};
 use crate::slow_log;
 use crate::transaction::Queue;
 use crate::users::{User, proved};
-use crate::watch::Watched;
+use crate::watch::WatchList;
 use farslot::fabric::tcp::Grant;
 use farslot::{Latest, Secret};
 use std::net::SocketAddr;
@@ -52,11 +52,11 @@ pub(crate) struct Choices {
     pub(crate) rest: Option<Duration>,
     /// The commands since MULTI, in a transaction.
     pub(crate) queue: Option<Queue>,
-    pub(crate) watched: Watched,
+    pub(crate) watched: WatchList,
 }
 
 impl Choices {
-    pub(crate) fn new(shared: &Shared, id: u64, peer: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(shared: &GatewayState, id: u64, peer: Option<SocketAddr>) -> Self {
         Self {
             id,
             database: 0,
@@ -70,7 +70,7 @@ impl Choices {
             has_waited: false,
             rest: None,
             queue: None,
-            watched: Watched::none(Arc::clone(&shared.watches)),
+            watched: WatchList::none(Arc::clone(&shared.watches)),
         }
     }
 
@@ -96,7 +96,7 @@ impl Choices {
     pub(crate) fn run<'r>(
         &mut self,
         command: Session<'r>,
-        shared: &Shared,
+        shared: &GatewayState,
         databases: &mut Databases,
     ) -> Result<Reply<'r>, Failure> {
         Ok(match command {
@@ -189,7 +189,7 @@ impl Choices {
         &mut self,
         user: Option<&[u8]>,
         secret: &[u8],
-        shared: &Shared,
+        shared: &GatewayState,
     ) -> Result<(), Failure> {
         let other = user.filter(|user| *user != Grant::DEFAULT.as_bytes());
         let proved = match (other, shared.needs_secret) {
@@ -232,7 +232,7 @@ impl Choices {
 
     /// Whether it waits before a secret of its is looked at: wrong ones have come from its address
     /// lately, perhaps by other connections, so that it may guess no sooner for being a new one.
-    pub(crate) fn waits_before(&mut self, session: &Session<'_>, shared: &Shared) -> bool {
+    pub(crate) fn waits_before(&mut self, session: &Session<'_>, shared: &GatewayState) -> bool {
         let gives_secret = matches!(
             session,
             Session::Auth { .. }

@@ -3,9 +3,9 @@
 use crate::commands::all;
 use crate::failure::CODES;
 use crate::revocable::InForce;
-use crate::slow_log::SlowLog;
+use crate::slow_log::SlowRequestLog;
 use crate::users::User;
-use crate::watch::Watches;
+use crate::watch::WatchRegistry;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
 use farslot::{Evicting, LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// What all threads of a gateway share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct GatewayState {
     pub(crate) address: SocketAddr,
     /// Whether clients have to give a secret.
     pub(crate) needs_secret: bool,
@@ -37,17 +37,17 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) is_ending: AtomicBool,
     pub(crate) counts: Counts,
-    pub(crate) latencies: Latencies,
-    pub(crate) slow_log: SlowLog,
+    pub(crate) latencies: LatencyHistogram,
+    pub(crate) slow_log: SlowRequestLog,
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) notices: Notices,
     pub(crate) guessers: Guessers,
-    pub(crate) watches: Arc<Watches>,
+    pub(crate) watches: Arc<WatchRegistry>,
     /// What databases forget when they are full that are made from now on.
     pub(crate) evicting: Option<Evicting>,
 }
 
-impl Shared {
+impl GatewayState {
     /// A client that has connected, under TLS where that is served. What it is sent goes at once.
     pub(crate) fn secured(&self, stream: TcpStream) -> std::io::Result<Socket> {
         stream.set_nodelay(true)?;
@@ -210,13 +210,13 @@ impl Default for Counts {
 
 /// How often commands have taken how long.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies {
+pub(crate) struct LatencyHistogram {
     pub(crate) counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
     /// Nanoseconds in all.
     pub(crate) sum: AtomicU64,
 }
 
-impl Latencies {
+impl LatencyHistogram {
     /// Counts commands that were done together.
     pub(crate) fn add(&self, commands: u64, took: Duration) {
         let took = took.as_nanos() as u64;

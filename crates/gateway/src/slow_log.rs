@@ -17,7 +17,7 @@ pub(crate) const LONGEST: usize = ARGUMENTS * (ARGUMENT + 64) + 256;
 
 /// The last requests that have taken long.
 #[derive(Debug)]
-pub(crate) struct SlowLog {
+pub(crate) struct SlowRequestLog {
     slower_than: Duration,
     last: Latest<Entry>,
 }
@@ -33,7 +33,7 @@ struct Entry {
     name: Vec<u8>,
 }
 
-impl SlowLog {
+impl SlowRequestLog {
     /// Of requests that take so long, or longer.
     pub(crate) fn new(slower_than: Duration) -> Self {
         Self {

@@ -14,7 +14,7 @@ pub(crate) enum Step<'r> {
     Delete,
     GetDelete,
     /// The value; the expiry becomes another.
-    GetExpire(Expiry),
+    GetExpire(ExpiryChange),
     Exists,
     Length,
     Append(&'r [u8]),
@@ -29,7 +29,7 @@ pub(crate) enum Step<'r> {
         at: u64,
         only: ExpireOnly,
     },
-    TimeToLive(Clock),
+    TimeToLive(TimeNotation),
     Persist,
     Type,
 }
@@ -38,7 +38,7 @@ pub(crate) enum Step<'r> {
 #[derive(Clone, Debug)]
 pub(crate) struct Set<'r> {
     pub(crate) value: &'r [u8],
-    pub(crate) expiry: Expiry,
+    pub(crate) expiry: ExpiryChange,
     pub(crate) only: Option<SetOnly>,
     pub(crate) reply: SetReply,
 }
@@ -48,7 +48,7 @@ impl<'r> Set<'r> {
     pub(crate) const fn to(value: &'r [u8]) -> Self {
         Self {
             value,
-            expiry: Expiry::Never,
+            expiry: ExpiryChange::Never,
             only: None,
             reply: SetReply::Status,
         }
@@ -57,7 +57,7 @@ impl<'r> Set<'r> {
 
 /// What becomes of a key's expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Expiry {
+pub(crate) enum ExpiryChange {
     /// It has none.
     Never,
     /// It stays as it is.
@@ -94,7 +94,7 @@ pub(crate) struct ExpireOnly {
 
 /// How a time is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct TimeNotation {
     /// In milliseconds, not in seconds.
     pub(crate) millis: bool,
     /// Since 1970, not from now.
@@ -185,7 +185,7 @@ impl<'r> Step<'r> {
         matches!(
             self,
             Self::Set(Set {
-                expiry: Expiry::Never | Expiry::At(_),
+                expiry: ExpiryChange::Never | ExpiryChange::At(_),
                 only: None,
                 reply: SetReply::Status,
                 ..
@@ -274,7 +274,7 @@ impl<'r> Step<'r> {
             Self::Expire { at, only } => Reply::flag(expire(slot, *at, *only)),
             Self::Persist => {
                 let had = slot.entry.as_ref().is_some_and(|entry| entry.expiry != 0);
-                slot.set_expiry(Expiry::Never);
+                slot.set_expiry(ExpiryChange::Never);
                 Reply::flag(had)
             }
         })
@@ -289,15 +289,15 @@ impl<'r> Slot<'r> {
     }
 
     /// The value of a key that is there stays; its expiry becomes another, or the key ends now.
-    fn set_expiry(&mut self, expiry: Expiry) {
+    fn set_expiry(&mut self, expiry: ExpiryChange) {
         let at = match expiry {
-            Expiry::Keep => return,
-            Expiry::Never => 0,
-            Expiry::At(at) if at <= self.now => {
+            ExpiryChange::Keep => return,
+            ExpiryChange::Never => 0,
+            ExpiryChange::At(at) if at <= self.now => {
                 self.take();
                 return;
             }
-            Expiry::At(at) => at,
+            ExpiryChange::At(at) => at,
         };
         if let Some(entry) = &mut self.entry {
             self.changed |= entry.expiry != at;
@@ -416,12 +416,12 @@ fn expire(slot: &mut Slot<'_>, at: u64, only: ExpireOnly) -> bool {
         || only.later && (there == 0 || at <= there)
         || only.earlier && there != 0 && at >= there;
     if !refused {
-        slot.set_expiry(Expiry::At(at));
+        slot.set_expiry(ExpiryChange::At(at));
     }
     !refused
 }
 
-fn time_to_live<'r>(slot: &Slot<'r>, clock: Clock) -> Reply<'r> {
+fn time_to_live<'r>(slot: &Slot<'r>, clock: TimeNotation) -> Reply<'r> {
     let Some(entry) = &slot.entry else {
         return Reply::Integer(-2);
     };

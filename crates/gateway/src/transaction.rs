@@ -1,6 +1,6 @@
 //! The commands of a transaction that waits for EXEC.
 
-use crate::commands::{Request, Session, Whole};
+use crate::commands::{DatabaseCommand, Request, Session};
 use crate::databases::DATABASES;
 use crate::failure::Failure;
 
@@ -76,7 +76,7 @@ impl Queue {
             return Ok(());
         }
         let visits = match asked {
-            Some(Request::Whole(Whole::SetAbsent(_) | Whole::Size)) | None => 0,
+            Some(Request::Whole(DatabaseCommand::SetAbsent(_) | DatabaseCommand::Size)) | None => 0,
             Some(Request::Whole(_)) => 1,
             Some(_) => 0,
         };
@@ -125,7 +125,7 @@ mod tests {
         let expected = "ERR the transaction would have 16777217 bytes, and the limit is 16777216";
         assert_eq!(told(&mut queue, b"v", None), expected);
         let mut queue = Queue::new(0);
-        let keys = Request::Whole(Whole::Keys(b"*"));
+        let keys = Request::Whole(DatabaseCommand::Keys(b"*"));
         for _ in 0..MOST_VISITS {
             queue.push(b"KEYS *", Some(&keys)).unwrap();
         }

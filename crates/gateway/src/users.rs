@@ -1,7 +1,7 @@
 //! The users that clients can be besides `default`, who may do everything: grants of tables, by
 //! their names.
 
-use crate::commands::{Command, Request, Session, Transaction, Whole};
+use crate::commands::{Command, DatabaseCommand, Request, Session, Transaction};
 use crate::databases::{DATABASES, table_name};
 use crate::failure::Failure;
 use crate::revocable::{InForce, Revocable};
@@ -112,9 +112,11 @@ impl User {
             Request::One(key, _) => may(key),
             Request::Each(steps, _) => steps.iter().all(|(key, _)| may(key)),
             Request::Transaction(Transaction::Watch(keys)) => keys.iter().all(|key| may(key)),
-            Request::Whole(Whole::SetAbsent(pairs)) => pairs.iter().all(|(key, _)| may(key)),
+            Request::Whole(DatabaseCommand::SetAbsent(pairs)) => {
+                pairs.iter().all(|(key, _)| may(key))
+            }
             // What concerns other keys too.
-            Request::Whole(Whole::Flush { all: true }) if self.databases != u16::MAX => {
+            Request::Whole(DatabaseCommand::Flush { all: true }) if self.databases != u16::MAX => {
                 return Err(no_command());
             }
             Request::Whole(_) if self.grant.prefix.is_some() => return Err(no_command()),

@@ -31,19 +31,19 @@ struct Mark {
 }
 
 /// The watched keys of a database.
-type Marks = HashMap<Arc<[u8]>, Mark>;
+type WatchMarks = HashMap<Arc<[u8]>, Mark>;
 
 /// The watched keys of a gateway, and the lock of its turns.
 #[derive(Default, Debug)]
-pub(crate) struct Watches {
+pub(crate) struct WatchRegistry {
     turns: RwLock<()>,
     /// How many keys there are, over all databases.
     count: AtomicUsize,
-    databases: Mutex<HashMap<u8, Marks>>,
+    databases: Mutex<HashMap<u8, WatchMarks>>,
     fingerprints: RandomState,
 }
 
-impl Watches {
+impl WatchRegistry {
     /// Excludes transactions while steps of a turn execute; returns how long one was waited for. The
     /// standard library's lock on Linux lets no new reader in while a writer waits, so transactions
     /// do not starve.
@@ -88,7 +88,7 @@ impl Watches {
         self.fingerprints.hash_one(value)
     }
 
-    fn databases(&self) -> MutexGuard<'_, HashMap<u8, Marks>> {
+    fn databases(&self) -> MutexGuard<'_, HashMap<u8, WatchMarks>> {
         self.databases
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -129,15 +129,15 @@ pub(crate) struct WatchedKey {
 
 /// The keys that a connection watches, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    watches: Arc<Watches>,
+pub(crate) struct WatchList {
+    watches: Arc<WatchRegistry>,
     keys: Vec<WatchedKey>,
     /// Bytes of the keys.
     bytes: usize,
 }
 
-impl Watched {
-    pub(crate) const fn none(watches: Arc<Watches>) -> Self {
+impl WatchList {
+    pub(crate) const fn none(watches: Arc<WatchRegistry>) -> Self {
         Self {
             watches,
             keys: Vec::new(),
@@ -241,7 +241,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchList {
     fn drop(&mut self) {
         self.clear();
     }
@@ -251,15 +251,15 @@ impl Drop for Watched {
 mod tests {
     use super::*;
 
-    fn watching(watches: &Arc<Watches>, keys: &[&[u8]]) -> Watched {
-        let mut watched = Watched::none(Arc::clone(watches));
+    fn watching(watches: &Arc<WatchRegistry>, keys: &[&[u8]]) -> WatchList {
+        let mut watched = WatchList::none(Arc::clone(watches));
         watched.add(3, &watched.new_ones(3, keys));
         watched
     }
 
     #[test]
     fn a_touch_is_seen_by_those_who_watched_before_it() {
-        let watches = Arc::new(Watches::default());
+        let watches = Arc::new(WatchRegistry::default());
         assert!(!watches.any());
         let first = watching(&watches, &[b"a", b"b"]);
         assert!(watches.any());
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_key_is_watched_once_and_counted_once() {
-        let watches = Arc::new(Watches::default());
+        let watches = Arc::new(WatchRegistry::default());
         let mut watched = watching(&watches, &[b"a", b"a", b"bcd"]);
         assert_eq!((watched.keys().len(), watched.held()), (2, 2 * A_KEY + 4));
         assert_eq!(watched.new_ones(3, &[b"a", b"e"]), [b"e"]);

@@ -1,13 +1,13 @@
 //! Commands that concern a whole database, or several keys together. Each runs by itself, behind
 //! all steps that came before it.
 
-use crate::commands::Whole;
+use crate::commands::DatabaseCommand;
 use crate::databases::{DATABASES, Databases};
 use crate::failure::Failure;
 use crate::glob;
 use crate::record::{Bytes, Entry, is_dead};
 use crate::reply::{OK, Reply};
-use crate::watch::Watches;
+use crate::watch::WatchRegistry;
 use farslot::{Cursor, Table};
 use rand::RngExt;
 
@@ -28,18 +28,18 @@ fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
 pub(crate) fn run(
     databases: &mut Databases,
     database: u8,
-    whole: &Whole<'_>,
+    whole: &DatabaseCommand<'_>,
     now: u64,
     room: usize,
-    watches: &Watches,
+    watches: &WatchRegistry,
 ) -> Result<Reply<'static>, Failure> {
     let done = match whole {
-        Whole::SetAbsent(pairs) if room < weight(pairs) => {
-            Err(Told::Client(Failure::LongReply { limit: room }))
+        DatabaseCommand::SetAbsent(pairs) if room < weight(pairs) => {
+            Err(DatabaseFailure::Client(Failure::LongReply { limit: room }))
         }
-        Whole::SetAbsent(pairs) => set_absent(databases, database, pairs, now, watches),
-        Whole::Flush { all: false } => flush(databases, database, now, watches),
-        Whole::Flush { all: true } => (0..DATABASES)
+        DatabaseCommand::SetAbsent(pairs) => set_absent(databases, database, pairs, now, watches),
+        DatabaseCommand::Flush { all: false } => flush(databases, database, now, watches),
+        DatabaseCommand::Flush { all: true } => (0..DATABASES)
             .try_for_each(|number| flush(databases, number, now, watches).map(|_| ()))
             .map(|()| OK),
         lookup => {
@@ -52,33 +52,33 @@ pub(crate) fn run(
         }
     };
     match done {
-        Err(Told::Store(error)) => {
+        Err(DatabaseFailure::Store(error)) => {
             databases.is_gone(database, &error);
             Err(error.into())
         }
-        Err(Told::Client(failure)) => Err(failure),
+        Err(DatabaseFailure::Client(failure)) => Err(failure),
         Ok(reply) => Ok(reply),
     }
 }
 
 /// Why it was not done.
-enum Told {
+enum DatabaseFailure {
     Store(farslot::StoreError),
     Client(Failure),
 }
 
-impl From<farslot::StoreError> for Told {
+impl From<farslot::StoreError> for DatabaseFailure {
     fn from(error: farslot::StoreError) -> Self {
         Self::Store(error)
     }
 }
 
 /// What a lookup finds in a database without a table.
-fn nothing(lookup: &Whole<'_>) -> Reply<'static> {
+fn nothing(lookup: &DatabaseCommand<'_>) -> Reply<'static> {
     match lookup {
-        Whole::Size => Reply::Integer(0),
-        Whole::Scan { .. } => scanned(None, Keys::default()),
-        Whole::Keys(_) => Reply::Array(Vec::new()),
+        DatabaseCommand::Size => Reply::Integer(0),
+        DatabaseCommand::Scan { .. } => scanned(None, Keys::default()),
+        DatabaseCommand::Keys(_) => Reply::Array(Vec::new()),
         _ => Reply::Null,
     }
 }
@@ -109,14 +109,18 @@ struct Reading {
 }
 
 impl Reading {
-    fn run(mut self, table: &Table, lookup: &Whole<'_>) -> Result<Reply<'static>, Told> {
+    fn run(
+        mut self,
+        table: &Table,
+        lookup: &DatabaseCommand<'_>,
+    ) -> Result<Reply<'static>, DatabaseFailure> {
         Ok(match lookup {
-            Whole::Size => {
+            DatabaseCommand::Size => {
                 table.flush()?;
                 let entries = table.occupancy()?.entries;
                 Reply::Integer(i64::try_from(entries).unwrap_or(i64::MAX))
             }
-            Whole::Keys(pattern) => {
+            DatabaseCommand::Keys(pattern) => {
                 let mut keys = Keys::default();
                 let mut next = Some(Cursor::default());
                 while let Some(cursor) = next {
@@ -125,7 +129,7 @@ impl Reading {
                 }
                 keys.into()
             }
-            Whole::Scan {
+            DatabaseCommand::Scan {
                 cursor,
                 count,
                 pattern,
@@ -149,8 +153,8 @@ impl Reading {
                 }
                 scanned(next, keys)
             }
-            Whole::RandomKey => self.random_key(table)?,
-            Whole::SetAbsent(_) | Whole::Flush { .. } => Reply::Null,
+            DatabaseCommand::RandomKey => self.random_key(table)?,
+            DatabaseCommand::SetAbsent(_) | DatabaseCommand::Flush { .. } => Reply::Null,
         })
     }
 
@@ -162,7 +166,7 @@ impl Reading {
         (cursor, most): (Cursor, u64),
         pattern: Option<&[u8]>,
         keys: &mut Keys,
-    ) -> Result<(Option<Cursor>, u64), Told> {
+    ) -> Result<(Option<Cursor>, u64), DatabaseFailure> {
         let (limit, now) = (self.room, self.now);
         let (mut met, mut is_full) = (0, false);
         let next = table.scan(cursor, most, |key, record| {
@@ -183,13 +187,13 @@ impl Reading {
             }
         })?;
         if is_full {
-            return Err(Told::Client(Failure::LongReply { limit }));
+            return Err(DatabaseFailure::Client(Failure::LongReply { limit }));
         }
         Ok((next, met))
     }
 
     /// Any key with the same chance: all are visited.
-    fn random_key(&self, table: &Table) -> Result<Reply<'static>, Told> {
+    fn random_key(&self, table: &Table) -> Result<Reply<'static>, DatabaseFailure> {
         let (mut chosen, mut met) = (None, 0_u64);
         let mut random = rand::rng();
         table.for_each(|key, record| {
@@ -209,8 +213,8 @@ fn flush(
     databases: &mut Databases,
     database: u8,
     now: u64,
-    watches: &Watches,
-) -> Result<Reply<'static>, Told> {
+    watches: &WatchRegistry,
+) -> Result<Reply<'static>, DatabaseFailure> {
     let Some(table) = databases.existing(database)? else {
         return Ok(OK);
     };
@@ -244,8 +248,8 @@ fn set_absent(
     database: u8,
     pairs: &[(&[u8], &[u8])],
     now: u64,
-    watches: &Watches,
-) -> Result<Reply<'static>, Told> {
+    watches: &WatchRegistry,
+) -> Result<Reply<'static>, DatabaseFailure> {
     let table = databases.made(database)?;
     // The last value of a key that is named twice.
     let mut last = std::collections::BTreeMap::new();

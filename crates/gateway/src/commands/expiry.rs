@@ -2,7 +2,7 @@
 
 use super::request::{Command, Moment, Request, integer, is, shown};
 use crate::failure::Failure;
-use crate::step::{Clock, ExpireOnly, Expiry, Step};
+use crate::step::{ExpireOnly, ExpiryChange, Step, TimeNotation};
 
 const WRITE: &[&str] = &["write", "fast"];
 const READ: &[&str] = &["readonly", "fast"];
@@ -81,11 +81,11 @@ fn moment_at(millis: u64, command: &'static str) -> Result<u64, Failure> {
 /// What options have said of an expiry: of the same one given twice, the last counts. Different
 /// ones exclude each other. Both as in Redis.
 #[derive(Default)]
-pub(super) struct Given<'r> {
+pub(super) struct ExpiryOption<'r> {
     option: Option<(&'r [u8], Option<&'r [u8]>)>,
 }
 
-impl<'r> Given<'r> {
+impl<'r> ExpiryOption<'r> {
     /// Takes EX, PX, EXAT or PXAT with the time that is the next argument, or the word `besides`.
     pub(super) fn take<'a>(
         &mut self,
@@ -121,8 +121,8 @@ impl<'r> Given<'r> {
         self,
         moment: Moment,
         command: &'static str,
-        [without, besides]: [Expiry; 2],
-    ) -> Result<Expiry, Failure> {
+        [without, besides]: [ExpiryChange; 2],
+    ) -> Result<ExpiryChange, Failure> {
         let Some((option, time)) = self.option else {
             return Ok(without);
         };
@@ -134,10 +134,12 @@ impl<'r> Given<'r> {
             true => Unit::Seconds,
             false => Unit::Millis,
         };
-        Ok(Expiry::At(match is(option, "ex") || is(option, "px") {
-            true => unit.after(moment, time, command)?,
-            false => unit.at(time, command)?,
-        }))
+        Ok(ExpiryChange::At(
+            match is(option, "ex") || is(option, "px") {
+                true => unit.after(moment, time, command)?,
+                false => unit.at(time, command)?,
+            },
+        ))
     }
 }
 
@@ -180,6 +182,6 @@ fn conditions(options: &[&[u8]]) -> Result<ExpireOnly, Failure> {
 }
 
 fn time<'r>(arguments: &[&'r [u8]], millis: bool, absolute: bool) -> Result<Request<'r>, Failure> {
-    let clock = Clock { millis, absolute };
+    let clock = TimeNotation { millis, absolute };
     Ok(Request::One(arguments[1], Step::TimeToLive(clock)))
 }

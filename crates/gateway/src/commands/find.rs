@@ -72,7 +72,7 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
 mod tests {
     use super::*;
     use crate::commands::request::{Moment, Request};
-    use crate::step::{Expiry, Step};
+    use crate::step::{ExpiryChange, Step};
 
     fn parse<'r>(words: &[&'r str]) -> Result<Request<'r>, Failure> {
         let arguments: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -137,7 +137,7 @@ mod tests {
                 Ok(Request::One(_, Step::GetExpire(expiry))) => expiry,
                 other => panic!("{words:?}: {other:?}"),
             };
-            assert_eq!(expiry, Expiry::At(1_000_000 + millis), "{words:?}");
+            assert_eq!(expiry, ExpiryChange::At(1_000_000 + millis), "{words:?}");
         }
         assert!(parse(&["getex", "k", "persist", "persist"]).is_ok());
         assert!(parse(&["set", "k", "v", "keepttl", "keepttl"]).is_ok());

@@ -8,4 +8,6 @@ mod strings;
 mod transactions;
 
 pub(crate) use find::{all, find, named};
-pub(crate) use request::{Command, Join, Moment, Request, Session, Transaction, Whole};
+pub(crate) use request::{
+    Command, DatabaseCommand, Moment, ReplyJoin, Request, Session, Transaction,
+};

@@ -10,9 +10,9 @@ pub(crate) enum Request<'r> {
     /// One key; its step's reply is the reply.
     One(&'r [u8], Step<'r>),
     /// Several keys.
-    Each(Vec<(&'r [u8], Step<'r>)>, Join),
+    Each(Vec<(&'r [u8], Step<'r>)>, ReplyJoin),
     /// What concerns several keys together or a whole database.
-    Whole(Whole<'r>),
+    Whole(DatabaseCommand<'r>),
     /// What concerns the connection or the gateway, and no key.
     Session(Session<'r>),
     /// What begins or ends a transaction, or is a condition of one.
@@ -21,7 +21,7 @@ pub(crate) enum Request<'r> {
 
 /// How the replies of several steps become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Join {
+pub(crate) enum ReplyJoin {
     /// Each of them.
     Array,
     /// Their sum.
@@ -31,7 +31,7 @@ pub(crate) enum Join {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Whole<'r> {
+pub(crate) enum DatabaseCommand<'r> {
     /// Sets all of them, or none if one is there.
     SetAbsent(Vec<(&'r [u8], &'r [u8])>),
     Scan {

@@ -1,10 +1,10 @@
 //! Strings: setting, getting, counting; and keys as such.
 
-use super::expiry::{Given, Unit};
-use super::request::{Command, Join, Moment, Request, Whole, integer, is};
+use super::expiry::{ExpiryOption, Unit};
+use super::request::{Command, DatabaseCommand, Moment, ReplyJoin, Request, integer, is};
 use crate::failure::Failure;
 use crate::number;
-use crate::step::{Expiry, Set, SetOnly, SetReply, Step, check_length};
+use crate::step::{ExpiryChange, Set, SetOnly, SetReply, Step, check_length};
 
 type Parsed<'r> = Result<Request<'r>, Failure>;
 /// Keys, each with its value.
@@ -42,13 +42,13 @@ commands! {
     "getset" 3 FAST_WRITE ONE, get_set, "Sets the value of a key and returns the one before.";
     "getdel" 2 REMOVAL ONE, |a, _| one(a, Step::GetDelete), "Returns the value of a key and removes the key.";
     "getex" -2 REMOVAL ONE, get_expire, "Returns the value of a key and changes its expiry.";
-    "mget" -2 FAST_READ ALL, |a, _| each(a, Step::Get, Join::Array), "Returns the values of several keys.";
+    "mget" -2 FAST_READ ALL, |a, _| each(a, Step::Get, ReplyJoin::Array), "Returns the values of several keys.";
     "mset" -3 WRITE PAIRS, set_many, "Sets the values of several keys.";
     "msetnx" -3 WRITE PAIRS, set_many_absent, "Sets the values of several keys if all are absent.";
-    "del" -2 REMOVAL ALL, |a, _| each(a, Step::Delete, Join::Sum), "Removes keys.";
-    "unlink" -2 REMOVAL ALL, |a, _| each(a, Step::Delete, Join::Sum), "Removes keys, as DEL.";
-    "exists" -2 FAST_READ ALL, |a, _| each(a, Step::Exists, Join::Sum), "Counts the keys that are there.";
-    "touch" -2 FAST_READ ALL, |a, _| each(a, Step::Exists, Join::Sum), "Counts the keys that are there.";
+    "del" -2 REMOVAL ALL, |a, _| each(a, Step::Delete, ReplyJoin::Sum), "Removes keys.";
+    "unlink" -2 REMOVAL ALL, |a, _| each(a, Step::Delete, ReplyJoin::Sum), "Removes keys, as DEL.";
+    "exists" -2 FAST_READ ALL, |a, _| each(a, Step::Exists, ReplyJoin::Sum), "Counts the keys that are there.";
+    "touch" -2 FAST_READ ALL, |a, _| each(a, Step::Exists, ReplyJoin::Sum), "Counts the keys that are there.";
     "type" 2 FAST_READ ONE, |a, _| one(a, Step::Type), "Returns the type of a key: string or none.";
     "strlen" 2 FAST_READ ONE, |a, _| one(a, Step::Length), "Returns the length of a value.";
     "append" 3 FAST_WRITE ONE, |a, _| one(a, Step::Append(a[2])), "Appends to a value.";
@@ -67,9 +67,9 @@ fn one<'r>(arguments: &[&'r [u8]], step: Step<'r>) -> Parsed<'r> {
 }
 
 /// The same step on each key.
-fn each<'r>(arguments: &[&'r [u8]], step: Step<'r>, join: Join) -> Parsed<'r> {
+fn each<'r>(arguments: &[&'r [u8]], step: Step<'r>, join: ReplyJoin) -> Parsed<'r> {
     if let [_, key] = arguments
-        && join == Join::Sum
+        && join == ReplyJoin::Sum
     {
         return Ok(Request::One(key, step));
     }
@@ -85,7 +85,7 @@ fn value(value: &[u8]) -> Result<&[u8], Failure> {
 
 fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
     let mut set = Set::to(value(arguments[2])?);
-    let mut given = Given::default();
+    let mut given = ExpiryOption::default();
     let mut options = arguments[3..].iter();
     while let Some(option) = options.next() {
         let only = match option {
@@ -104,7 +104,7 @@ fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
             given.take(option, &mut options, "keepttl")?;
         }
     }
-    set.expiry = given.expiry(moment, "set", [Expiry::Never, Expiry::Keep])?;
+    set.expiry = given.expiry(moment, "set", [ExpiryChange::Never, ExpiryChange::Keep])?;
     one(arguments, Step::Set(set))
 }
 
@@ -124,7 +124,7 @@ fn set_expiring<'r>(
     command: &'static str,
 ) -> Parsed<'r> {
     let set = Set {
-        expiry: Expiry::At(unit.after(moment, integer(arguments[2])?, command)?),
+        expiry: ExpiryChange::At(unit.after(moment, integer(arguments[2])?, command)?),
         ..Set::to(value(arguments[3])?)
     };
     one(arguments, Step::Set(set))
@@ -140,11 +140,11 @@ fn get_set<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
 
 fn get_expire<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
     let mut options = arguments[2..].iter();
-    let mut given = Given::default();
+    let mut given = ExpiryOption::default();
     while let Some(option) = options.next() {
         given.take(option, &mut options, "persist")?;
     }
-    let expiry = given.expiry(moment, "getex", [Expiry::Keep, Expiry::Never])?;
+    let expiry = given.expiry(moment, "getex", [ExpiryChange::Keep, ExpiryChange::Never])?;
     one(arguments, Step::GetExpire(expiry))
 }
 
@@ -161,12 +161,12 @@ fn pairs<'r>(arguments: &[&'r [u8]], command: &str) -> Result<Pairs<'r>, Failure
 fn set_many<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     let pairs = pairs(arguments, "mset")?.into_iter();
     let steps = pairs.map(|(key, value)| (key, Step::Set(Set::to(value))));
-    Ok(Request::Each(steps.collect(), Join::Status))
+    Ok(Request::Each(steps.collect(), ReplyJoin::Status))
 }
 
 fn set_many_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     let pairs = pairs(arguments, "msetnx")?;
-    Ok(Request::Whole(Whole::SetAbsent(pairs)))
+    Ok(Request::Whole(DatabaseCommand::SetAbsent(pairs)))
 }
 
 fn get_range<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {

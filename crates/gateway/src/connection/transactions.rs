@@ -9,16 +9,16 @@
 //! behind a command that runs by itself (KEYS, MSETNX and so on) the rest of the commands fail
 //! where there is no room for them.
 
-use super::{Execution, Requests, Stop};
+use super::{Execution, ExecutionStop, Requests};
 use crate::commands::{self, Command, Request, Session, Transaction};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::frame::Parser;
-use crate::gathered::{Answer, Done, Gathered, Longest};
+use crate::frame::RequestParser;
+use crate::gathered::{Answer, Gathered, Longest, TurnOutcome};
 use crate::reply::{OK, Reply};
 use crate::transaction::Queue;
-use crate::turn::{Room, Turn};
-use crate::watch::{self, WatchedKey, Watches};
+use crate::turn::{TurnRoom, TurnSteps};
+use crate::watch::{self, WatchRegistry, WatchedKey};
 use farslot::{Expiry, StoreError};
 use std::time::Instant;
 
@@ -54,13 +54,13 @@ impl<'r> Requests<'_, 'r> {
     /// Queues a command for EXEC, or has EXEC do nothing if it is refused.
     pub(super) fn enqueue(
         &mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         command: &Command,
         request: &Result<Request<'r>, Failure>,
         bytes: &[u8],
-    ) -> Result<Answer<'r>, Stop> {
+    ) -> Result<Answer<'r>, ExecutionStop> {
         let queued = self.check_and_push(turn, command, request, bytes);
-        if let Err(Stop::Failed(_)) = queued {
+        if let Err(ExecutionStop::Failed(_)) = queued {
             self.choices.abort();
         }
         queued.map(|()| Answer::Queued)
@@ -68,11 +68,11 @@ impl<'r> Requests<'_, 'r> {
 
     fn check_and_push(
         &mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         command: &Command,
         request: &Result<Request<'r>, Failure>,
         bytes: &[u8],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ExecutionStop> {
         self.check_queued(command, request)?;
         // Room for its bytes. EXEC takes room for what it does.
         turn.take_besides(self.by, 0, bytes.len())?;
@@ -101,16 +101,16 @@ impl<'r> Requests<'_, 'r> {
     /// Does what begins or ends a transaction, or is a condition of one.
     pub(super) fn transaction(
         &mut self,
-        turn: &mut Turn<'r>,
+        turn: &mut TurnSteps<'r>,
         of: Transaction<'r>,
-    ) -> Result<Answer<'r>, Stop> {
+    ) -> Result<Answer<'r>, ExecutionStop> {
         if self.execution.is_some() {
             // UNWATCH: EXEC forgets the watched keys in any case.
             return Ok(Answer::Ready(OK));
         }
         // Steps before it may be cut, and then it is read again.
         if self.has_steps {
-            return Err(Stop::Later);
+            return Err(ExecutionStop::Later);
         }
         if let Transaction::Exec = of {
             return self.exec(turn);
@@ -151,7 +151,7 @@ impl<'r> Requests<'_, 'r> {
     }
 
     /// Executes the queued commands while no other turn does.
-    fn exec(&mut self, turn: &mut Turn<'r>) -> Result<Answer<'r>, Stop> {
+    fn exec(&mut self, turn: &mut TurnSteps<'r>) -> Result<Answer<'r>, ExecutionStop> {
         let is_first = turn.is_empty();
         let Some(queue) = self.choices.queue.take() else {
             return Err(Failure::NoMulti("EXEC").into());
@@ -163,7 +163,7 @@ impl<'r> Requests<'_, 'r> {
         // Once a command has run by itself, it is too late to wait for room.
         if queue.has_whole() && !is_first {
             self.choices.queue = Some(queue);
-            return Err(Stop::Full);
+            return Err(ExecutionStop::Full);
         }
         let (since, database) = (Instant::now(), self.choices.database);
         let given = turn.take_rest();
@@ -176,7 +176,7 @@ impl<'r> Requests<'_, 'r> {
                 self.choices.discard();
                 Ok(Answer::Apart(reply))
             }
-            Err(Stop::Failed(failure)) => {
+            Err(ExecutionStop::Failed(failure)) => {
                 turn.give_back(self.by, given, 0);
                 self.choices.discard();
                 Err(failure.discards().into())
@@ -190,13 +190,13 @@ impl<'r> Requests<'_, 'r> {
                     return Err(Failure::LongReply { limit }.discards().into());
                 }
                 self.choices.queue = Some(queue);
-                Err(Stop::Full)
+                Err(ExecutionStop::Full)
             }
         }
     }
 
-    /// Fails with [`Stop::Full`] if there is no room, and nothing was done.
-    fn execute(&mut self, queue: &Queue, room: Room) -> Result<Executed, Stop> {
+    /// Fails with [`ExecutionStop::Full`] if there is no room, and nothing was done.
+    fn execute(&mut self, queue: &Queue, room: TurnRoom) -> Result<Executed, ExecutionStop> {
         let (shared, watches) = (self.shared, &*self.shared.watches);
         let nil = Executed {
             reply: Reply::NullArray,
@@ -205,13 +205,13 @@ impl<'r> Requests<'_, 'r> {
         if self.has_changed(Expiry::now())? {
             return Ok(nil);
         }
-        let (mut parser, mut output) = (Parser::default(), Vec::new());
+        let (mut parser, mut output) = (RequestParser::default(), Vec::new());
         let exclusive = watches.exclusive();
         let (since, now) = (Instant::now(), Expiry::now());
         if self.choices.watched.is_touched(now) {
             return Ok(nil);
         }
-        let mut turn = Turn::of_transaction(now, room);
+        let mut turn = TurnSteps::of_transaction(now, room);
         let mut requests = Requests {
             by: turn.admit(),
             input: queue.requests(),
@@ -233,7 +233,7 @@ impl<'r> Requests<'_, 'r> {
         if !is_read || requests.run_steps(&mut turn).is_err() {
             let execution = requests.execution.take().unwrap_or_default();
             if !execution.has_run {
-                return Err(Stop::Full);
+                return Err(ExecutionStop::Full);
             }
             let failure = Failure::LongReply {
                 limit: room.together,
@@ -254,9 +254,9 @@ impl<'r> Requests<'_, 'r> {
             output: &mut output,
             parser: requests.parser,
             answers: requests.answers,
-            done: Done {
+            done: TurnOutcome {
                 bytes: requests.input.len(),
-                ..Done::WAITS
+                ..TurnOutcome::WAITS
             },
         };
         gathered.finish(&mut turn, shared, longest.as_mut());
@@ -293,7 +293,7 @@ impl<'r> Requests<'_, 'r> {
 /// value; nothing of a key without one that is alive.
 fn fingerprints(
     databases: &mut Databases,
-    watches: &Watches,
+    watches: &WatchRegistry,
     database: u8,
     keys: &[&[u8]],
     now: u64,

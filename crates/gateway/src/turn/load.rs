@@ -1,20 +1,20 @@
 //! What the steps of a turn may take, found before any of them is applied, and the reading of the
 //! records that this needs.
 
-use super::{Chain, END, NoRoom, REPLY, Stored, Turn};
+use super::{END, REPLY, RoomRefusal, StepChain, Stored, TurnSteps};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::record::Kept;
+use crate::record::RecordBytes;
 use crate::reply::Reply;
 use crate::step::Weight;
 use std::ops::Range;
 
-impl<'r> Turn<'r> {
+impl<'r> TurnSteps<'r> {
     /// Reads what chains ask for; whether there is room for all of them and what their steps take.
     pub(super) fn load_all(&mut self, databases: &mut Databases, numbers: &[u8]) -> bool {
         let before = self.taken;
         for number in numbers {
-            let asks = |chain: &Chain<'r>| {
+            let asks = |chain: &StepChain<'r>| {
                 chain.database == *number && !self.pending[chain.first].step.is_blind()
             };
             let chains = self.chains.iter().enumerate();
@@ -66,12 +66,12 @@ impl<'r> Turn<'r> {
                 continue;
             }
             let fits = match is_full {
-                true => Err(NoRoom::Now),
+                true => Err(RoomRefusal::Now),
                 false => self.load_one(databases, by, steps.clone(), &mut weights),
             };
             match fits {
                 Ok(()) => {}
-                Err(NoRoom::Now) => {
+                Err(RoomRefusal::Now) => {
                     // Of one that has enough replies, or asks for what is long, the others need not
                     // wait.
                     let is_its_own = self.connections[by].replies >= self.room.replies;
@@ -79,7 +79,7 @@ impl<'r> Turn<'r> {
                     self.connections[by].cut = Some(steps.start);
                     self.undo(steps);
                 }
-                Err(NoRoom::Ever(failure)) => {
+                Err(RoomRefusal::Ever(failure)) => {
                     // The first error is the reply to the request.
                     self.pending[steps.start].reply = Some(Reply::Error(failure));
                     self.undo(steps);
@@ -103,7 +103,7 @@ impl<'r> Turn<'r> {
         by: usize,
         steps: Range<usize>,
         weights: &mut [Weight],
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), RoomRefusal> {
         let is_first = !self.has_done;
         self.take(by, 0, 0, is_first)?;
         let before = self.taken;
@@ -195,7 +195,7 @@ impl<'r> Turn<'r> {
         let mut asking = chains.to_vec();
         if self.room.is_short && !self.by_key.long.is_empty() {
             asking.retain(|chain| {
-                let Chain { database, key, .. } = self.chains[*chain];
+                let StepChain { database, key, .. } = self.chains[*chain];
                 let is_long = self.by_key.long.has((database, key), self.now);
                 if is_long {
                     self.chains[*chain].stored = Stored::TooLarge;
@@ -226,7 +226,7 @@ impl<'r> Turn<'r> {
             let keys: Vec<&[u8]> = asking.iter().map(|chain| self.chains[*chain].key).collect();
             let mut failed = Vec::new();
             table.get_many(&keys, |number, answer| {
-                let Chain {
+                let StepChain {
                     database,
                     key,
                     stored,
@@ -240,7 +240,7 @@ impl<'r> Turn<'r> {
                     Ok(None) => Stored::Absent,
                     Ok(Some(record)) if record.len() <= limit.saturating_sub(self.taken) => {
                         self.taken += record.len();
-                        Stored::Record(Kept::of([record]))
+                        Stored::Record(RecordBytes::of([record]))
                     }
                     Ok(Some(_)) => Stored::TooLarge,
                     Err(error) => return failed.push((asking[number], error)),

@@ -13,7 +13,7 @@
 //! Commands of one pipeline on different keys take effect in any order, as they would over the
 //! nodes of a Redis Cluster. A client that waits for a reply finds its effect.
 //!
-//! The bytes of a turn are bounded, over all connections ([`Room`]). What steps may take is found
+//! The bytes of a turn are bounded, over all connections ([`TurnRoom`]). What steps may take is found
 //! once their records are read and before any of them is applied (`weigh`). Where that is too much,
 //! requests are taken in their order for as long as there is room, and those of a connection from
 //! one on are *cut*: nothing of them is done, and the connection sends them into the next turn
@@ -29,10 +29,10 @@ mod transaction;
 use self::long_keys::LongKeys;
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::record::{Entry, Kept, is_dead};
+use crate::record::{Entry, RecordBytes, is_dead};
 use crate::reply::Reply;
 use crate::step::{Slot, Step};
-use crate::watch::Watches;
+use crate::watch::WatchRegistry;
 use farslot::{Operation, Outcome, StoreError};
 use foldhash::fast::RandomState;
 use hashbrown::hash_table::{self, HashTable};
@@ -56,7 +56,7 @@ const REPLY: usize = 32;
 
 /// How many bytes a turn may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct TurnRoom {
     /// The first request, and what is done at all if there is no other.
     pub(crate) alone: usize,
     /// All requests together.
@@ -68,7 +68,7 @@ pub(crate) struct Room {
 }
 
 /// A step, and its reply once it was applied.
-struct Pending<'r> {
+struct PendingStep<'r> {
     step: Step<'r>,
     /// The connection's number in the turn.
     by: usize,
@@ -82,7 +82,7 @@ struct Pending<'r> {
 }
 
 /// The steps of a request, up to those of the next.
-struct Asked {
+struct RequestSteps {
     /// The connection's number in the turn.
     by: usize,
     first: usize,
@@ -90,7 +90,7 @@ struct Asked {
 
 /// What the turn knows of a connection.
 #[derive(Default)]
-struct Asking {
+struct ConnectionTurn {
     /// Bytes of its replies.
     replies: usize,
     /// The step from which on its requests are not done.
@@ -98,7 +98,7 @@ struct Asking {
 }
 
 /// All steps on one key.
-struct Chain<'r> {
+struct StepChain<'r> {
     database: u8,
     key: &'r [u8],
     /// The first of its steps that is done.
@@ -115,7 +115,7 @@ enum Stored {
     /// It was not asked.
     Unknown,
     Absent,
-    Record(Kept),
+    Record(RecordBytes),
     /// There was no room for the record.
     TooLarge,
     /// The store has failed: that is the reply to all steps.
@@ -124,13 +124,13 @@ enum Stored {
 
 /// How a chain is written.
 enum Write {
-    Put(Kept),
+    Put(RecordBytes),
     Remove,
-    PutIfAbsent(Kept),
-    Replace(Kept, Kept),
+    PutIfAbsent(RecordBytes),
+    Replace(RecordBytes, RecordBytes),
     /// A record that was dead when it was read. If it is another now, that is as good.
-    Bury(Kept),
-    RemoveIf(Kept),
+    Bury(RecordBytes),
+    RemoveIf(RecordBytes),
 }
 
 /// The places of chains, by their databases and keys: memory that one turn after the other uses.
@@ -148,17 +148,17 @@ pub(crate) struct ByKey {
 }
 
 /// The steps of a turn.
-pub(crate) struct Turn<'r> {
+pub(crate) struct TurnSteps<'r> {
     /// Milliseconds since 1970: one moment for all of it.
     pub(crate) now: u64,
-    pending: Vec<Pending<'r>>,
+    pending: Vec<PendingStep<'r>>,
     /// Requests that have not been run.
-    asked: Vec<Asked>,
+    asked: Vec<RequestSteps>,
     /// Those that have not been run, and the place of each among them by its database and key.
-    chains: Vec<Chain<'r>>,
+    chains: Vec<StepChain<'r>>,
     by_key: ByKey,
-    connections: Vec<Asking>,
-    room: Room,
+    connections: Vec<ConnectionTurn>,
+    room: TurnRoom,
     /// Bytes that it has taken.
     taken: usize,
     /// What requests took that ran by themselves.
@@ -168,9 +168,9 @@ pub(crate) struct Turn<'r> {
     has_done: bool,
 }
 
-impl<'r> Turn<'r> {
+impl<'r> TurnSteps<'r> {
     /// An empty one at a moment, in milliseconds since 1970.
-    pub(crate) fn new(now: u64, by_key: ByKey, room: Room) -> Self {
+    pub(crate) fn new(now: u64, by_key: ByKey, room: TurnRoom) -> Self {
         Self {
             now,
             pending: Vec::with_capacity(by_key.steps),
@@ -212,7 +212,7 @@ impl<'r> Turn<'r> {
 
     /// Counts in a connection; returns its number.
     pub(crate) fn admit(&mut self) -> usize {
-        self.connections.push(Asking::default());
+        self.connections.push(ConnectionTurn::default());
         self.connections.len() - 1
     }
 
@@ -234,20 +234,20 @@ impl<'r> Turn<'r> {
         reply: usize,
         besides: usize,
         is_first: bool,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), RoomRefusal> {
         let limit = self.limit(is_first);
         let replies = &mut self.connections[by].replies;
         if *replies > 0 && *replies >= self.room.replies {
-            return Err(NoRoom::Now);
+            return Err(RoomRefusal::Now);
         }
         let all = reply.saturating_add(besides);
         if self.room.is_short && all > 2 * self.room.replies {
-            return Err(NoRoom::Now);
+            return Err(RoomRefusal::Now);
         }
         if all > limit.saturating_sub(self.taken) {
             return Err(match is_first {
-                true => NoRoom::Ever(Failure::LongReply { limit }),
-                false => NoRoom::Now,
+                true => RoomRefusal::Ever(Failure::LongReply { limit }),
+                false => RoomRefusal::Now,
             });
         }
         *replies += reply;
@@ -274,7 +274,7 @@ impl<'r> Turn<'r> {
         by: usize,
         reply: usize,
         besides: usize,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), RoomRefusal> {
         let is_first = self.is_empty();
         self.take(by, reply + REPLY, besides, is_first)?;
         // One behind steps of its connection may be cut with them.
@@ -283,7 +283,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Takes what room there is for a request that runs by itself; returns the bytes that its reply
-    /// may have, which is written twice. [Give back](Turn::give_back) what it has not used.
+    /// may have, which is written twice. [Give back](TurnSteps::give_back) what it has not used.
     pub(crate) fn take_rest(&mut self) -> usize {
         self.has_done = true;
         let rest = self.limit(!self.room.is_short).saturating_sub(self.taken);
@@ -291,18 +291,18 @@ impl<'r> Turn<'r> {
         rest / 2
     }
 
-    /// Gives back all but `used` bytes of what [`take_rest`](Turn::take_rest) gave to a connection.
+    /// Gives back all but `used` bytes of what [`take_rest`](TurnSteps::take_rest) gave to a connection.
     pub(crate) fn give_back(&mut self, by: usize, given: usize, used: usize) {
         self.taken -= 2 * given.saturating_sub(used);
         self.connections[by].replies += used;
     }
 
     /// Counts in a request of a connection, with so many steps, which follow.
-    pub(crate) fn begin(&mut self, by: usize, steps: usize) -> Result<(), NoRoom> {
+    pub(crate) fn begin(&mut self, by: usize, steps: usize) -> Result<(), RoomRefusal> {
         let is_first = self.is_empty();
         self.take(by, 0, steps * STEP, is_first)?;
         let first = self.pending.len();
-        self.asked.push(Asked { by, first });
+        self.asked.push(RequestSteps { by, first });
         Ok(())
     }
 
@@ -322,7 +322,7 @@ impl<'r> Turn<'r> {
             hash_table::Entry::Occupied(place) => *place.get(),
             hash_table::Entry::Vacant(place) => {
                 place.insert(chains.len());
-                chains.push(Chain {
+                chains.push(StepChain {
                     database,
                     key,
                     first: number,
@@ -338,7 +338,7 @@ impl<'r> Turn<'r> {
             self.pending[chain.last].next = number;
             chain.last = number;
         }
-        self.pending.push(Pending {
+        self.pending.push(PendingStep {
             step,
             by,
             chain: place,
@@ -356,7 +356,7 @@ impl<'r> Turn<'r> {
 
     /// Runs all steps that have not been run, but for those that are cut. No transaction executes
     /// meanwhile.
-    pub(crate) fn run(&mut self, databases: &mut Databases, watches: &Watches) {
+    pub(crate) fn run(&mut self, databases: &mut Databases, watches: &WatchRegistry) {
         if self.chains.is_empty() {
             return;
         }
@@ -381,14 +381,14 @@ impl<'r> Turn<'r> {
     }
 
     /// Applies the steps of all chains to what was read, and writes what is left.
-    fn execute(&mut self, databases: &mut Databases, numbers: Vec<u8>, watches: &Watches) {
+    fn execute(&mut self, databases: &mut Databases, numbers: Vec<u8>, watches: &WatchRegistry) {
         for chain in 0..self.chains.len() {
             if let Stored::Failed(failure) = &self.chains[chain].stored {
                 self.fail(chain, &failure.clone());
             }
         }
         for number in numbers {
-            let is_left = |chain: &Chain<'r>| {
+            let is_left = |chain: &StepChain<'r>| {
                 chain.database == number && chain.first != END && !chain.has_failed()
             };
             let chains = self.chains.iter().enumerate();
@@ -459,7 +459,7 @@ impl<'r> Turn<'r> {
 
     /// Applies a chain's steps to what was read; returns what is to be written.
     fn apply(&mut self, chain: usize) -> Option<Write> {
-        let Chain { first, stored, .. } = &self.chains[chain];
+        let StepChain { first, stored, .. } = &self.chains[chain];
         let mut slot = Slot {
             entry: match stored {
                 Stored::Record(record) => Entry::of(record, self.now),
@@ -556,7 +556,7 @@ impl<'r> Turn<'r> {
     }
 }
 
-impl Chain<'_> {
+impl StepChain<'_> {
     const fn has_failed(&self) -> bool {
         matches!(self.stored, Stored::Failed(_))
     }
@@ -572,7 +572,7 @@ impl Chain<'_> {
 
 /// Why a request is not done in this turn.
 #[derive(Debug)]
-pub(crate) enum NoRoom {
+pub(crate) enum RoomRefusal {
     /// Others have the room.
     Now,
     /// There is never so much.

@@ -1,14 +1,14 @@
 //! The turn of a transaction, within one that serves connections: all of its steps are done together
 //! or none is, and nothing else executes meanwhile.
 
-use super::{ByKey, Room, Turn};
+use super::{ByKey, TurnRoom, TurnSteps};
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::watch::Watches;
+use crate::watch::WatchRegistry;
 
-impl Turn<'_> {
+impl TurnSteps<'_> {
     /// An empty one of a transaction, whose requests are done together or not at all.
-    pub(crate) fn of_transaction(now: u64, room: Room) -> Self {
+    pub(crate) fn of_transaction(now: u64, room: TurnRoom) -> Self {
         Self {
             has_done: true,
             ..Self::new(now, ByKey::default(), room)
@@ -16,11 +16,11 @@ impl Turn<'_> {
     }
 
     /// The room of a transaction in it that may take so many bytes.
-    pub(crate) const fn room_within(&self, bytes: usize) -> Room {
-        let Room {
+    pub(crate) const fn room_within(&self, bytes: usize) -> TurnRoom {
+        let TurnRoom {
             replies, is_short, ..
         } = self.room;
-        Room {
+        TurnRoom {
             alone: bytes,
             together: bytes,
             replies: if is_short { replies } else { usize::MAX },
@@ -30,7 +30,11 @@ impl Turn<'_> {
 
     /// Runs all steps that have not been run, of a transaction that holds the exclusive lock; none
     /// if there is no room for all. Returns whether there was.
-    pub(crate) fn run_transaction(&mut self, databases: &mut Databases, watches: &Watches) -> bool {
+    pub(crate) fn run_transaction(
+        &mut self,
+        databases: &mut Databases,
+        watches: &WatchRegistry,
+    ) -> bool {
         let numbers = self.databases();
         let has_room = self.load_all(databases, &numbers);
         if has_room {
