@@ -19,12 +19,12 @@ struct State {
     running: bool,
     /// No survey begins before.
     rest_until: Option<Instant>,
-    told: HashMap<String, Told>,
+    told: HashMap<String, TableSurvey>,
 }
 
 /// What a survey has shown.
 #[derive(Clone, Debug)]
-struct Told {
+struct TableSurvey {
     /// The table's id.
     of: u64,
     at: Instant,
@@ -43,7 +43,7 @@ impl Surveys {
         let mut state = lock(&self.0);
         // No more are kept than there are tables.
         let is_there =
-            |name: &String, told: &mut Told| record(name).is_some_and(|r| r.id == told.of);
+            |name: &String, told: &mut TableSurvey| record(name).is_some_and(|r| r.id == told.of);
         state.told.retain(is_there);
         let rests = |until| Instant::now() < until;
         if !state.running && !state.rest_until.is_some_and(rests) {
@@ -68,11 +68,11 @@ impl Surveys {
         let (look, table) = (server.surveyor(table), table.clone());
         let state = Arc::clone(&self.0);
         let survey = move || {
-            let _ended = Ended(&state);
+            let _ended = SurveyEnd(&state);
             let since = Instant::now();
             let survey = look();
             let at = Instant::now();
-            let told = Told {
+            let told = TableSurvey {
                 of: table.id,
                 at,
                 took: at - since,
@@ -90,9 +90,9 @@ impl Surveys {
 }
 
 /// The end of a survey, also of one that panics.
-struct Ended<'s>(&'s Mutex<State>);
+struct SurveyEnd<'s>(&'s Mutex<State>);
 
-impl Drop for Ended<'_> {
+impl Drop for SurveyEnd<'_> {
     fn drop(&mut self) {
         lock(self.0).running = false;
     }

@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The thread that serves the pages.
-pub(super) struct EventLoop {
+pub(super) struct HttpEventLoop {
     listener: TcpListener,
     /// Readable once the thread is to end.
     end: OwnedFd,
@@ -31,7 +31,7 @@ pub(super) struct EventLoop {
     paused_until: Option<Instant>,
 }
 
-impl EventLoop {
+impl HttpEventLoop {
     pub(super) fn new(
         listener: TcpListener,
         end: OwnedFd,
@@ -73,7 +73,7 @@ impl EventLoop {
     }
 
     /// Sleeps until there is something to do.
-    fn wait(&self, now: Instant) -> Told {
+    fn wait(&self, now: Instant) -> SocketReadiness {
         let next = self.connections.iter().map(|connection| connection.until);
         let next = next.chain(self.paused_until).min();
         let timeout = next.map(|next| {
@@ -96,7 +96,7 @@ impl EventLoop {
         // Interrupted or not, what there is will be told again.
         let _ = poll(&mut polled, timeout.as_ref());
         let mut told = polled.iter().map(|polled| !polled.revents().is_empty());
-        Told {
+        SocketReadiness {
             end: told.next() == Some(true),
             newcomers: told.next() == Some(true),
             connections: told.collect(),
@@ -139,7 +139,7 @@ impl EventLoop {
 }
 
 /// What the kernel has told.
-struct Told {
+struct SocketReadiness {
     end: bool,
     newcomers: bool,
     /// By the places of the connections.

@@ -1,7 +1,7 @@
 //! The server, from its start to its end.
 
 use super::answer::Answers;
-use super::event_loop::EventLoop;
+use super::event_loop::HttpEventLoop;
 use super::options::PageOptions;
 use crate::source::Source;
 use farslot::{BACKLOG, TlsServer};
@@ -90,7 +90,7 @@ impl Page {
         let answers = Answers::of(Box::new(source), address.ip().is_loopback());
         let tls = Arc::new(options.tls.clone().map(RwLock::new));
         let shared = Arc::clone(&tls);
-        let event_loop = EventLoop::new(listener, told, options.clone(), shared, answers);
+        let event_loop = HttpEventLoop::new(listener, told, options.clone(), shared, answers);
         let started = std::thread::Builder::new().name("farslot-metrics".into());
         let started = started.spawn(move || event_loop.run()).map_err(thread)?;
         Ok(Self {
