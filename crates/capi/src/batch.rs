@@ -1,9 +1,9 @@
 //! Operations on many keys at once.
 
 use crate::error::Failure;
-use crate::input::{FsBytes, FsValue, Room, bytes, check_items, items};
+use crate::input::{FsBytes, FsValue, ValueBuffer, bytes, check_items, items};
 use crate::outcome::{FsOutcome, outcome};
-use crate::table::{Opened, TableHandle, table_of};
+use crate::table::{OpenedTable, TableHandle, table_of};
 use farslot::{Record, StoreError, Table};
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use std::ops::Range;
 const PIECE: usize = 4096;
 
 /// Where the answers about a caller's keys go.
-struct Places<T>(*mut T);
+struct AnswerBuffer<T>(*mut T);
 
 // SAFETY: they are written by one thread at a time, for which the thread that has them waits.
-unsafe impl<T> Send for Places<T> {}
+unsafe impl<T> Send for AnswerBuffer<T> {}
 
-impl<T> Places<T> {
+impl<T> AnswerBuffer<T> {
     /// # Safety
     /// There are more than so many.
     unsafe fn at(&self, number: usize) -> *mut T {
@@ -27,13 +27,13 @@ impl<T> Places<T> {
 
 /// The keys of a batch that failed.
 #[derive(Default)]
-struct Failed {
+struct FailedKeys {
     /// The first of them.
     first: Option<(usize, StoreError)>,
     may_have_taken_effect: bool,
 }
 
-impl Failed {
+impl FailedKeys {
     fn note(&mut self, number: usize, error: StoreError) {
         self.may_have_taken_effect |= error.may_have_taken_effect();
         if self.first.as_ref().is_none_or(|(first, _)| number < *first) {
@@ -44,14 +44,14 @@ impl Failed {
 
 /// Does a batch in pieces, all of them whatever fails.
 fn in_pieces(
-    table: &Opened,
+    table: &OpenedTable,
     count: usize,
-    mut each: impl FnMut(&Table, Range<usize>, &mut Failed) + Send,
+    mut each: impl FnMut(&Table, Range<usize>, &mut FailedKeys) + Send,
 ) -> Result<FsOutcome, Failure> {
-    let mut all = Failed::default();
+    let mut all = FailedKeys::default();
     let mut others = None;
     for start in (0..count).step_by(PIECE) {
-        let mut failed = Failed::default();
+        let mut failed = FailedKeys::default();
         let done = table.with(|table| {
             each(table, start..count.min(start + PIECE), &mut failed);
             // The table's thread is told, too: it may have to open the table again.
@@ -90,9 +90,9 @@ unsafe fn many<'a>(at: *const FsBytes, count: usize, what: &str) -> Result<Vec<&
 ///
 /// # Safety
 /// `to` has room for `count`.
-unsafe fn outcomes(to: *mut FsOutcome, count: usize) -> Result<Places<FsOutcome>, Failure> {
+unsafe fn outcomes(to: *mut FsOutcome, count: usize) -> Result<AnswerBuffer<FsOutcome>, Failure> {
     check_items(to, count, "outcomes")?;
-    let places = Places(to);
+    let places = AnswerBuffer(to);
     for number in 0..count {
         // SAFETY: there is room for more than so many.
         unsafe { places.at(number).write(FsOutcome::FS_ERROR) };
@@ -119,14 +119,14 @@ pub unsafe extern "C" fn fs_table_get_many(
         // SAFETY: as the caller says.
         let (table, keys) = unsafe { (table_of(table)?, many(keys, count, "keys")?) };
         check_items(values, count, "values")?;
-        let places = Places(values);
+        let places = AnswerBuffer(values);
         let mut rooms = Vec::with_capacity(count);
         for number in 0..count {
             // SAFETY: there are more than so many; the outcome of one may never have been written.
             unsafe {
                 let place = places.at(number);
                 (&raw mut (*place).outcome).write(FsOutcome::FS_ERROR);
-                rooms.push(Room::new((*place).to, (*place).room)?);
+                rooms.push(ValueBuffer::new((*place).to, (*place).room)?);
             }
         }
         in_pieces(table, count, move |table, range, failed| {

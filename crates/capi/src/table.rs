@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, made};
 use crate::fork::OfProcess;
-use crate::input::{Room, bytes, give, given, required, text};
+use crate::input::{ValueBuffer, bytes, give, given, required, text};
 use crate::options::table_opening;
 use crate::outcome::{FsOutcome, outcome};
 use crate::store::{StoreHandle, store_of};
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 /// A table, for any number of threads: what they ask for goes to threads of its own.
 #[derive(Debug)]
-pub struct TableHandle(pub(crate) OfProcess<Opened>);
+pub struct TableHandle(pub(crate) OfProcess<OpenedTable>);
 
 /// A table that is open.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedTable {
     pub(crate) handle: Handle,
     pub(crate) store: Arc<Store>,
     pub(crate) record: TableRecord,
 }
 
-impl Opened {
+impl OpenedTable {
     /// Has one of the table's threads do something with it, and waits until that is done.
     pub(crate) fn with<T: Send + 'static>(
         &self,
@@ -56,7 +56,7 @@ impl Opened {
 ///
 /// # Safety
 /// `table` is null or a table that was not freed.
-pub(crate) unsafe fn table_of<'a>(table: *const TableHandle) -> Result<&'a Opened, Failure> {
+pub(crate) unsafe fn table_of<'a>(table: *const TableHandle) -> Result<&'a OpenedTable, Failure> {
     // SAFETY: as the caller says.
     unsafe { given(table, "table") }?.0.get()
 }
@@ -69,7 +69,7 @@ unsafe fn keyed<'a>(
     table: *const TableHandle,
     key: *const u8,
     key_len: usize,
-) -> Result<(&'a Opened, &'a [u8]), Failure> {
+) -> Result<(&'a OpenedTable, &'a [u8]), Failure> {
     // SAFETY: as the caller says.
     unsafe { Ok((table_of(table)?, bytes(key, key_len, "key")?)) }
 }
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn fs_table_open(
         let (name, options) = unsafe { (required(name, "name")?, text(options)?) };
         let handle = Handle::open(store, name, table_opening(options)?)?;
         let record = wait(handle.try_with(|table| Ok(table.record().clone())))?;
-        Ok(TableHandle(OfProcess::new(Opened {
+        Ok(TableHandle(OfProcess::new(OpenedTable {
             handle,
             store: Arc::clone(store),
             record,
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn fs_table_get(
     outcome(|| {
         // SAFETY: as the caller says.
         let ((table, key), room) =
-            unsafe { (keyed(table, key, key_len)?, Room::new(value, room)?) };
+            unsafe { (keyed(table, key, key_len)?, ValueBuffer::new(value, room)?) };
         let found = wait(table.handle.get(key))?;
         // SAFETY: as the caller says.
         Ok(unsafe { got(found, room, len) })
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn fs_table_get(
 ///
 /// # Safety
 /// `len` is null or has room for a number.
-pub(crate) unsafe fn got(found: Option<Vec<u8>>, room: Room, len: *mut usize) -> FsOutcome {
+pub(crate) unsafe fn got(found: Option<Vec<u8>>, room: ValueBuffer, len: *mut usize) -> FsOutcome {
     let Some(value) = found else {
         return FsOutcome::FS_ABSENT;
     };
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn fs_queue_pop(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let (table, room) = unsafe { (table_of(table)?, Room::new(item, room)?) };
+        let (table, room) = unsafe { (table_of(table)?, ValueBuffer::new(item, room)?) };
         let longest = table.record.scheme.record_sizes().1.most();
         if room.len() < longest {
             // SAFETY: as the caller says.
