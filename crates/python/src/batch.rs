@@ -1,7 +1,7 @@
 //! Operations on many keys at once, by arrays.
 
 use crate::clients::TableClients;
-use crate::codec::Field;
+use crate::codec::RecordField;
 use crate::failure::Failure;
 use crate::input::{Input, pieces};
 use crate::output::Output;
@@ -25,20 +25,20 @@ pub(crate) enum Puts {
 /// A table, and what its keys and values are in Python.
 pub(crate) struct Batch<'t> {
     pub(crate) clients: &'t Arc<TableClients>,
-    pub(crate) key: &'t Field,
-    pub(crate) value: &'t Field,
+    pub(crate) key: &'t RecordField,
+    pub(crate) value: &'t RecordField,
 }
 
 /// The records of a batch that failed.
 #[derive(Default)]
-struct Failed {
+struct FailedRecords {
     /// The first of them in the batch.
     first: Option<(usize, Failure)>,
     /// 1 for each that failed; empty if none has.
     mask: Vec<u8>,
 }
 
-impl Failed {
+impl FailedRecords {
     fn note(&mut self, records: usize, number: usize, failure: Failure) {
         self.mask.resize(records, 0);
         self.mask[number] = 1;
@@ -63,7 +63,7 @@ struct Answers<'b> {
     width: usize,
     /// Whether the rows are strings of an `S` array, which zeros fill up.
     zero_padded: bool,
-    failed: &'b mut Failed,
+    failed: &'b mut FailedRecords,
     /// Records of the batch, and the number of the piece's first one.
     records: usize,
     first: usize,
@@ -135,7 +135,7 @@ impl Batch<'_> {
         let found = Output::mask(py, keys.len())?;
         let (width, zero_padded) = (values.rows.width, values.rows.zero_padded);
         let (mut copy, mut rows, mut present) = (Vec::new(), Vec::new(), Vec::new());
-        let mut failed = Failed::default();
+        let mut failed = FailedRecords::default();
         for range in pieces(keys.len()) {
             py.check_signals()?;
             let piece = keys.load(py, &range, &mut copy);
@@ -177,7 +177,7 @@ impl Batch<'_> {
         let (mut data, mut offsets) = (Vec::new(), Vec::with_capacity(keys.len() + 1));
         offsets.push(0_i64);
         let mut copy = Vec::new();
-        let mut failed = Failed::default();
+        let mut failed = FailedRecords::default();
         for range in pieces(keys.len()) {
             py.check_signals()?;
             let piece = keys.load(py, &range, &mut copy);
@@ -245,7 +245,7 @@ impl Batch<'_> {
         }
         let (mut key_copy, mut value_copy) = (Vec::new(), Vec::new());
         let (mut rows, mut present) = (Vec::new(), Vec::new());
-        let mut failed = Failed::default();
+        let mut failed = FailedRecords::default();
         for range in pieces(len) {
             py.check_signals()?;
             let key_piece = keys.load(py, &range, &mut key_copy);
@@ -296,7 +296,7 @@ impl Batch<'_> {
         let len = same_number(&keys, &values)?;
         let changed = Output::mask(py, len)?;
         let (mut key_copy, mut value_copy) = (Vec::new(), Vec::new());
-        let mut failed = Failed::default();
+        let mut failed = FailedRecords::default();
         for range in pieces(len) {
             py.check_signals()?;
             let key_piece = keys.load(py, &range, &mut key_copy);
@@ -334,7 +334,7 @@ impl Batch<'_> {
         let len = keys.len();
         let removed = Output::mask(py, len)?;
         let mut copy = Vec::new();
-        let mut failed = Failed::default();
+        let mut failed = FailedRecords::default();
         for range in pieces(len) {
             py.check_signals()?;
             let piece = keys.load(py, &range, &mut copy);

@@ -20,12 +20,12 @@ static CLOSINGS: AtomicU64 = AtomicU64::new(0);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static OPEN: RefCell<Open> = RefCell::default();
+    static OPEN: RefCell<ThreadClients> = RefCell::default();
 }
 
 /// What a thread has open.
 #[derive(Default)]
-struct Open {
+struct ThreadClients {
     /// In the order of the tables' numbers.
     tables: Vec<(Arc<TableClients>, Rc<Table>)>,
     /// The closings that it knows of.
@@ -34,7 +34,7 @@ struct Open {
     is_watched: bool,
 }
 
-impl Open {
+impl ThreadClients {
     fn find(&self, number: u64) -> Result<usize, usize> {
         self.tables
             .binary_search_by_key(&number, |(table, _)| table.number)

@@ -36,14 +36,14 @@ impl Form {
 
 /// The keys or the values of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
+pub(crate) struct RecordField {
     /// `"key"` or `"value"`.
     pub(crate) name: &'static str,
     pub(crate) size: FieldSize,
     pub(crate) form: Form,
 }
 
-impl Field {
+impl RecordField {
     /// Keys or values of this size, as the program asks for by a type.
     pub(crate) fn new(
         name: &'static str,

@@ -1,6 +1,6 @@
 //! Keys or values of a batch: the rows of an array, or a sequence of objects.
 
-use crate::codec::{Field, Form};
+use crate::codec::{Form, RecordField};
 use farslot::FieldSize;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
@@ -59,7 +59,7 @@ impl Rows {
     ///
     /// A `TypeError` if the array's items are no keys or values of this field, or are in another
     /// order of bytes: they would be stored as other keys than the same numbers one by one.
-    pub(crate) fn of(buffer: PyUntypedBuffer, field: &Field) -> PyResult<Self> {
+    pub(crate) fn of(buffer: PyUntypedBuffer, field: &RecordField) -> PyResult<Self> {
         let format = buffer.format().to_bytes();
         if matches!(format, [.., b'O' | b'w' | b'u']) {
             let message = "an array of Python objects or of text has no bytes to store";
@@ -128,7 +128,7 @@ impl Rows {
 
     /// Refuses signed little-endian numbers below zero, as of single ones: the table's are
     /// unsigned.
-    fn refuse_negative(&self, py: Python<'_>, field: &Field) -> PyResult<()> {
+    fn refuse_negative(&self, py: Python<'_>, field: &RecordField) -> PyResult<()> {
         let mut copy = Vec::new();
         for range in pieces(self.len) {
             self.load(py, &range, &mut copy);
@@ -170,7 +170,7 @@ pub(crate) enum Input {
 
 impl Input {
     /// What a program has passed as a table's keys or values.
-    pub(crate) fn of(given: &Bound<'_, PyAny>, field: &Field) -> PyResult<Self> {
+    pub(crate) fn of(given: &Bound<'_, PyAny>, field: &RecordField) -> PyResult<Self> {
         let is_one = given.is_instance_of::<PyBytes>()
             || given.is_instance_of::<PyByteArray>()
             || given.is_instance_of::<PyString>();
@@ -199,7 +199,7 @@ impl Input {
         }
     }
 
-    fn of_array(py: Python<'_>, buffer: PyUntypedBuffer, field: &Field) -> PyResult<Self> {
+    fn of_array(py: Python<'_>, buffer: PyUntypedBuffer, field: &RecordField) -> PyResult<Self> {
         let is_signed = items_of(buffer.format().to_bytes()) == "signed integers";
         let rows = Rows::of(buffer, field)?;
         if is_signed && matches!(field.form, Form::Integer(_)) {
@@ -208,7 +208,7 @@ impl Input {
         Ok(Self::Array(rows))
     }
 
-    fn of_sequence(given: &Bound<'_, PyAny>, field: &Field) -> PyResult<Self> {
+    fn of_sequence(given: &Bound<'_, PyAny>, field: &RecordField) -> PyResult<Self> {
         let (mut bytes, mut bounds) = (Vec::new(), vec![0]);
         for item in given.try_iter()? {
             bytes.extend_from_slice(&field.encode(&item?)?);

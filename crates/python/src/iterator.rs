@@ -1,7 +1,7 @@
 //! Iteration over a table, a piece at a time.
 
 use crate::clients::TableClients;
-use crate::codec::Field;
+use crate::codec::RecordField;
 use crate::failure::Failure;
 use farslot::{Cursor, KeyRange};
 use pyo3::exceptions::PyValueError;
@@ -39,8 +39,8 @@ pub(crate) struct Records {
     /// The table's object, which closes it when nothing refers to it.
     _table: Py<PyAny>,
     clients: Arc<TableClients>,
-    key: Field,
-    value: Field,
+    key: RecordField,
+    value: RecordField,
     part: Part,
     /// What the next piece is; nothing at the end.
     next: Option<Piece>,
@@ -57,7 +57,7 @@ impl Records {
     pub(crate) fn new(
         table: Py<PyAny>,
         clients: Arc<TableClients>,
-        (key, value): (Field, Field),
+        (key, value): (RecordField, RecordField),
         part: &str,
     ) -> PyResult<Self> {
         let part = match part {
@@ -74,7 +74,7 @@ impl Records {
     pub(crate) fn of_range(
         table: Py<PyAny>,
         clients: Arc<TableClients>,
-        fields: (Field, Field),
+        fields: (RecordField, RecordField),
         range: KeyRange<'_>,
         limit: Option<u64>,
     ) -> Self {
@@ -91,7 +91,7 @@ impl Records {
         piece: Piece,
         table: Py<PyAny>,
         clients: Arc<TableClients>,
-        (key, value): (Field, Field),
+        (key, value): (RecordField, RecordField),
         part: Part,
     ) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The arrays that a batch fills.
 
-use crate::codec::{Field, Form};
+use crate::codec::{Form, RecordField};
 use crate::input::Rows;
 use farslot::{ByteCount, FieldSize};
 use pyo3::buffer::PyUntypedBuffer;
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyTuple};
 
 /// What arrays of the batch's own results are: not of the table's keys or values.
-const OWN: Field = Field {
+const OWN: RecordField = RecordField {
     name: "result",
     size: FieldSize::Fixed(0),
     form: Form::Bytes,
@@ -22,7 +22,7 @@ pub(crate) struct Output<'py> {
 }
 
 impl<'py> Output<'py> {
-    fn of(array: Bound<'py, PyAny>, field: &Field) -> PyResult<Self> {
+    fn of(array: Bound<'py, PyAny>, field: &RecordField) -> PyResult<Self> {
         let rows = Rows::of(PyUntypedBuffer::get(&array)?, field)?;
         Ok(Self { array, rows })
     }
@@ -31,7 +31,7 @@ impl<'py> Output<'py> {
         py: Python<'py>,
         shape: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
         dtype: impl IntoPyObject<'py>,
-        field: &Field,
+        field: &RecordField,
     ) -> PyResult<Self> {
         let options = [("dtype", dtype)].into_py_dict(py)?;
         let shape = (shape.into_pyobject(py)?,);
@@ -66,7 +66,7 @@ impl<'py> Output<'py> {
     pub(crate) fn values(
         py: Python<'py>,
         len: usize,
-        field: &Field,
+        field: &RecordField,
         dtype: Option<Bound<'py, PyAny>>,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
@@ -99,7 +99,7 @@ impl<'py> Output<'py> {
     fn of_type(
         py: Python<'py>,
         len: usize,
-        field: &Field,
+        field: &RecordField,
         dtype: Bound<'py, PyAny>,
     ) -> PyResult<Self> {
         let dtype = py.import("numpy")?.call_method1("dtype", (dtype,))?;
@@ -114,7 +114,7 @@ impl<'py> Output<'py> {
         }
     }
 
-    fn by_size(py: Python<'py>, len: usize, field: &Field) -> PyResult<Self> {
+    fn by_size(py: Python<'py>, len: usize, field: &RecordField) -> PyResult<Self> {
         match (field.form, field.size) {
             (Form::Integer(bytes @ (1 | 2 | 4 | 8)), _) => {
                 Self::zeros(py, (len,), format!("<u{bytes}"), field)

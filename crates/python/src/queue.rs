@@ -1,7 +1,7 @@
 //! A queue.
 
 use crate::clients::TableClients;
-use crate::codec::{Encoded, Field};
+use crate::codec::{Encoded, RecordField};
 use crate::failure::Failure;
 use crate::store::RawStore;
 use farslot::Queue;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[pyclass(subclass, frozen)]
 pub(crate) struct RawQueue {
     clients: Arc<TableClients>,
-    value: Field,
+    value: RecordField,
 }
 
 impl Drop for RawQueue {
@@ -57,7 +57,7 @@ impl RawQueue {
         });
         let (clients, checked) = opened.map_err(|failure| failure.raise(py))?;
         let field = match checked {
-            Ok(()) => Field::new("value", clients.record().scheme.record_sizes().1, value),
+            Ok(()) => RecordField::new("value", clients.record().scheme.record_sizes().1, value),
             Err(failure) => Err(failure.raise(py)),
         };
         match field {

@@ -1,6 +1,6 @@
 //! Ranges of an ordered table's keys, as Python gives them.
 
-use crate::codec::{Encoded, Field};
+use crate::codec::{Encoded, RecordField};
 use farslot::KeyRange;
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ pub(crate) struct GivenRange {
 
 impl GivenRange {
     pub(crate) fn new(
-        key: &Field,
+        key: &RecordField,
         start: Option<&Bound<'_, PyAny>>,
         stop: Option<&Bound<'_, PyAny>>,
         is_reversed: bool,

@@ -1,7 +1,7 @@
 //! A store: its tables by their names.
 
 use crate::clients::StoreClients;
-use crate::codec::Field;
+use crate::codec::RecordField;
 use crate::failure::{Failure, raise};
 use crate::input::Input;
 use crate::options::{memory_of, open_options, table_options};
@@ -84,8 +84,8 @@ impl RawStore {
         let options = table_options(py, options, true)?;
         let sizes = options.scheme().map_err(|error| raise(py, error))?;
         let (key_size, value_size) = sizes.record_sizes();
-        let key = Field::new("key", key_size, key)?;
-        let value = Field::new("value", value_size, value)?;
+        let key = RecordField::new("key", key_size, key)?;
+        let value = RecordField::new("value", value_size, value)?;
         let (keys, values) = (Input::of(keys, &key)?, Input::of(values, &value)?);
         if keys.len() != values.len() {
             let (keys, values) = (keys.len(), values.len());

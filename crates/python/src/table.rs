@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, Puts};
 use crate::clients::TableClients;
-use crate::codec::{Encoded, Field, Form};
+use crate::codec::{Encoded, Form, RecordField};
 use crate::failure::Failure;
 use crate::iterator::Records;
 use crate::options::seconds;
@@ -19,8 +19,8 @@ use std::time::Duration;
 #[pyclass(subclass, frozen)]
 pub(crate) struct RawTable {
     pub(crate) clients: Arc<TableClients>,
-    pub(crate) key: Field,
-    pub(crate) value: Field,
+    pub(crate) key: RecordField,
+    pub(crate) value: RecordField,
 }
 
 impl Drop for RawTable {
@@ -112,8 +112,8 @@ impl RawTable {
         let clients = py.detach(|| TableClients::open(store, name));
         let clients = clients.map_err(|failure| failure.raise(py))?;
         let (key_size, value_size) = clients.record().scheme.record_sizes();
-        let fields = Field::new("key", key_size, key)
-            .and_then(|key| Ok((key, Field::new("value", value_size, value)?)));
+        let fields = RecordField::new("key", key_size, key)
+            .and_then(|key| Ok((key, RecordField::new("value", value_size, value)?)));
         match fields {
             Ok((key, value)) => Ok(Self {
                 clients,

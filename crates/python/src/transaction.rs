@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::range::GivenRange;
 use crate::store::RawStore;
 use crate::table::RawTable;
-use crate::under_way::UnderWay;
+use crate::under_way::ActiveTransaction;
 use farslot::Pair;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[pyclass(frozen)]
 pub(crate) struct Transaction {
     store: Arc<StoreClients>,
-    under_way: UnderWay,
+    under_way: ActiveTransaction,
     /// Whether it is one of [`transact`], which begins and ends it.
     is_lent: bool,
 }
@@ -72,7 +72,7 @@ impl Transaction {
     fn new(store: &Bound<'_, RawStore>) -> Self {
         Self {
             store: Arc::clone(&store.get().clients),
-            under_way: UnderWay::default(),
+            under_way: ActiveTransaction::default(),
             is_lent: false,
         }
     }
@@ -220,7 +220,7 @@ pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult
                 let returned = Python::attach(|py| -> PyResult<Py<PyAny>> {
                     let lent = Transaction {
                         store: Arc::clone(store),
-                        under_way: UnderWay::default(),
+                        under_way: ActiveTransaction::default(),
                         is_lent: true,
                     };
                     let lent = Bound::new(py, lent)?;

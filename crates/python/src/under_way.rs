@@ -10,29 +10,29 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The transactions that are under way in this thread.
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<ThreadTransaction>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A transaction, kept for its thread.
-struct Kept {
+struct ThreadTransaction {
     number: u64,
-    /// Of the [`UnderWay`] that has begun it. Another number there: it was given up.
+    /// Of the [`ActiveTransaction`] that has begun it. Another number there: it was given up.
     wanted: Arc<AtomicU64>,
     transaction: farslot::Transaction,
 }
 
 /// Which transaction is under way; any thread may know, and one has it.
 #[derive(Default)]
-pub(crate) struct UnderWay(Arc<AtomicU64>);
+pub(crate) struct ActiveTransaction(Arc<AtomicU64>);
 
-impl Drop for UnderWay {
+impl Drop for ActiveTransaction {
     fn drop(&mut self) {
         drop(self.take());
         self.give_up();
     }
 }
 
-impl UnderWay {
+impl ActiveTransaction {
     fn number(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -53,7 +53,7 @@ impl UnderWay {
         self.0.store(number, Ordering::Relaxed);
         let wanted = Arc::clone(&self.0);
         KEPT.with_borrow_mut(|all| {
-            all.push(Kept {
+            all.push(ThreadTransaction {
                 number,
                 wanted,
                 transaction,
@@ -100,9 +100,10 @@ impl UnderWay {
 
 /// Drops those of this thread that another thread has given up.
 fn drop_given_up() {
-    let given_up: Option<Vec<Kept>> = KEPT
+    let given_up: Option<Vec<ThreadTransaction>> = KEPT
         .try_with(|all| {
-            let is_given_up = |kept: &mut Kept| kept.wanted.load(Ordering::Relaxed) != kept.number;
+            let is_given_up =
+                |kept: &mut ThreadTransaction| kept.wanted.load(Ordering::Relaxed) != kept.number;
             all.borrow_mut().extract_if(.., is_given_up).collect()
         })
         .ok();
