@@ -99,7 +99,8 @@ enum Command {
     Slowlog(commands::slowlog::Args),
     /// Go on without what nodes that came back empty had of a table: its keys there are absent then
     AcceptLoss(commands::accept_loss::Args),
-    /// Say which entries of the nodes' catalogs are damaged, or clear them: their memory is free then
+    /// Say which entries of the nodes' catalogs are damaged, or clear them: their memory is free
+    /// then
     Repair(commands::repair::Args),
     /// Watch nodes, tables and rates in the terminal
     #[cfg(feature = "top")]

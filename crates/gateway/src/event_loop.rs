@@ -54,8 +54,8 @@ const A_TURN: [usize; 2] = [4 << 20, 1 << 20];
 const RECEIVED_A_ROUND: usize = 256 << 10;
 /// Events that are taken from the kernel at once: about as many as there are connections.
 const EVENTS: usize = 2048;
-/// Bytes by which the memory in use must have shrunk before it is looked at whether there is more of
-/// it than may be.
+/// Bytes by which the memory in use must have shrunk before it is looked at whether there is more
+/// of it than may be.
 const LOOKED_AT: usize = 8 << 20;
 /// Freed bytes that stay for what is allocated next once a flood is over.
 const KEPT: usize = 32 << 20;

@@ -83,8 +83,8 @@ impl GatewayOptions {
         }
     }
 
-    /// Refuses what [`Gateway::start`] would refuse, as far as that shows without listening. Returns
-    /// the addresses to listen at.
+    /// Refuses what [`Gateway::start`] would refuse, as far as that shows without listening.
+    /// Returns the addresses to listen at.
     ///
     /// # Errors
     /// [`GatewayError::BadOption`]; [`GatewayError::Listen`] if the address has no IP address;

@@ -4,8 +4,8 @@
 //! Neither holds it across a socket's reads or writes, so a stopped client holds up nobody.
 //!
 //! While it holds the lock, a turn that writes a watched key counts that in the registry. If no key
-//! is watched, this costs one load. Keys enter the registry under the exclusive lock. So a turn took
-//! effect before a key was watched, or it finds the key there.
+//! is watched, this costs one load. Keys enter the registry under the exclusive lock. So a turn
+//! took effect before a key was watched, or it finds the key there.
 
 use farslot::Expiry;
 use std::collections::{HashMap, HashSet};
@@ -44,9 +44,9 @@ pub(crate) struct WatchRegistry {
 }
 
 impl WatchRegistry {
-    /// Excludes transactions while steps of a turn execute; returns how long one was waited for. The
-    /// standard library's lock on Linux lets no new reader in while a writer waits, so transactions
-    /// do not starve.
+    /// Excludes transactions while steps of a turn execute; returns how long one was waited for.
+    /// The standard library's lock on Linux lets no new reader in while a writer waits, so
+    /// transactions do not starve.
     pub(crate) fn shared(&self) -> (RwLockReadGuard<'_, ()>, Duration) {
         if let Ok(guard) = self.turns.try_read() {
             return (guard, Duration::ZERO);
@@ -189,8 +189,8 @@ impl WatchList {
         }
     }
 
-    /// Whether a key was touched since it is watched, or has expired. The caller holds the exclusive
-    /// lock.
+    /// Whether a key was touched since it is watched, or has expired. The caller holds the
+    /// exclusive lock.
     pub(crate) fn is_touched(&self, now: u64) -> bool {
         if self.keys.is_empty() {
             return false;

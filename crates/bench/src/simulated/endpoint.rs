@@ -68,8 +68,8 @@ impl Sub for PostedReads {
     }
 }
 
-/// An endpoint that counts [`PostedReads`] READs. A gather is one READ, to where its first piece is.
-/// What is done in place is not counted.
+/// An endpoint that counts [`PostedReads`] READs. A gather is one READ, to where its first piece
+/// is. What is done in place is not counted.
 ///
 /// Tables are made and measured over endpoints of this one type, so that schemes are compiled once.
 pub struct SortingEndpoint {

@@ -22,8 +22,8 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: Option<u64>,
     /// What another table the new one is to be than the one that is copied: with --scheme. Sizes
-    /// that are not said are those of the table, or what its records need; all else is as of a table
-    /// that is created
+    /// that are not said are those of the table, or what its records need; all else is as of a
+    /// table that is created
     #[command(flatten)]
     shape: Option<TableArgs>,
 }

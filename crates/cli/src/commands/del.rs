@@ -30,7 +30,8 @@ pub struct Args {
 /// Removes keys, each with all its records.
 ///
 /// # Errors
-/// [`Failure::Told`](crate::failure::Failure::Told) if a key was absent; a key that does not fit, or what the fabric says.
+/// [`Failure::Told`](crate::failure::Failure::Told) if a key was absent; a key that does not fit,
+/// or what the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let keys = Keys::new(args.keys, args.from, args.hex)?;

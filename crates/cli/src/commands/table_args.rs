@@ -37,8 +37,8 @@ pub struct TableArgs {
     /// read nothing
     #[arg(long, requires = "perfect")]
     pub filter: bool,
-    /// Keys that a race, duo or chained table may grow to: their memory is set aside now, and used as it
-    /// grows
+    /// Keys that a race, duo or chained table may grow to: their memory is set aside now, and used
+    /// as it grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]

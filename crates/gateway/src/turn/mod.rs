@@ -13,10 +13,10 @@
 //! Commands of one pipeline on different keys take effect in any order, as they would over the
 //! nodes of a Redis Cluster. A client that waits for a reply finds its effect.
 //!
-//! The bytes of a turn are bounded, over all connections ([`TurnRoom`]). What steps may take is found
-//! once their records are read and before any of them is applied (`weigh`). Where that is too much,
-//! requests are taken in their order for as long as there is room, and those of a connection from
-//! one on are *cut*: nothing of them is done, and the connection sends them into the next turn
+//! The bytes of a turn are bounded, over all connections ([`TurnRoom`]). What steps may take is
+//! found once their records are read and before any of them is applied (`weigh`). Where that is too
+//! much, requests are taken in their order for as long as there is room, and those of a connection
+//! from one on are *cut*: nothing of them is done, and the connection sends them into the next turn
 //! again. So a request fails for want of room only where it would fill a turn by itself.
 //!
 //! A *short* turn has room for short requests alone. Longer ones are cut, and go into a turn with
@@ -291,7 +291,8 @@ impl<'r> TurnSteps<'r> {
         rest / 2
     }
 
-    /// Gives back all but `used` bytes of what [`take_rest`](TurnSteps::take_rest) gave to a connection.
+    /// Gives back all but `used` bytes of what [`take_rest`](TurnSteps::take_rest) gave to a
+    /// connection.
     pub(crate) fn give_back(&mut self, by: usize, given: usize, used: usize) {
         self.taken -= 2 * given.saturating_sub(used);
         self.connections[by].replies += used;

@@ -1,5 +1,5 @@
-//! The turn of a transaction, within one that serves connections: all of its steps are done together
-//! or none is, and nothing else executes meanwhile.
+//! The turn of a transaction, within one that serves connections: all of its steps are done
+//! together or none is, and nothing else executes meanwhile.
 
 use super::{ByKey, TurnRoom, TurnSteps};
 use crate::databases::Databases;

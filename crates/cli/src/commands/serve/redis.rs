@@ -19,8 +19,8 @@ pub struct RedisArgs {
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     redis: Option<Listen>,
     /// The secret that Redis clients give to AUTH, who may do everything then; a second line of the
-    /// file does as well. They send it as it is: make one for this alone. Grants of --grants that open databases are further users, whose
-    /// clients give AUTH the grant's name and secret
+    /// file does as well. They send it as it is: make one for this alone. Grants of --grants that
+    /// open databases are further users, whose clients give AUTH the grant's name and secret
     #[arg(long, value_name = "FILE", requires = "redis")]
     redis_secret_file: Option<PathBuf>,
     /// Threads that serve Redis clients
@@ -44,8 +44,8 @@ pub struct RedisArgs {
 }
 
 /// Redis's names of what a database does whose memory is full. By one bit a key, which says whether
-/// it was read, there is one order for what Redis has two for. Keys that end soon have no precedence
-/// (`volatile-ttl`).
+/// it was read, there is one order for what Redis has two for. Keys that end soon have no
+/// precedence (`volatile-ttl`).
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 #[value(rename_all = "kebab-case")]
 enum MaxmemoryPolicy {
