@@ -1,7 +1,7 @@
 //! Operations on many keys at once.
 
 use crate::error::Failure;
-use crate::input::{FsBytes, FsValue, ValueBuffer, bytes, check_items, items};
+use crate::input::{FsBytes, FsValue, ValueRoom, bytes, check_items, items};
 use crate::outcome::{FsOutcome, outcome};
 use crate::table::{OpenedTable, TableHandle, table_of};
 use farslot::{Record, StoreError, Table};
@@ -11,12 +11,12 @@ use std::ops::Range;
 const PIECE: usize = 4096;
 
 /// Where the answers about a caller's keys go.
-struct AnswerBuffer<T>(*mut T);
+struct AnswerPlaces<T>(*mut T);
 
 // SAFETY: they are written by one thread at a time, for which the thread that has them waits.
-unsafe impl<T> Send for AnswerBuffer<T> {}
+unsafe impl<T> Send for AnswerPlaces<T> {}
 
-impl<T> AnswerBuffer<T> {
+impl<T> AnswerPlaces<T> {
     /// # Safety
     /// There are more than so many.
     unsafe fn at(&self, number: usize) -> *mut T {
@@ -90,9 +90,9 @@ unsafe fn many<'a>(at: *const FsBytes, count: usize, what: &str) -> Result<Vec<&
 ///
 /// # Safety
 /// `to` has room for `count`.
-unsafe fn outcomes(to: *mut FsOutcome, count: usize) -> Result<AnswerBuffer<FsOutcome>, Failure> {
+unsafe fn outcomes(to: *mut FsOutcome, count: usize) -> Result<AnswerPlaces<FsOutcome>, Failure> {
     check_items(to, count, "outcomes")?;
-    let places = AnswerBuffer(to);
+    let places = AnswerPlaces(to);
     for number in 0..count {
         // SAFETY: there is room for more than so many.
         unsafe { places.at(number).write(FsOutcome::FS_ERROR) };
@@ -119,14 +119,14 @@ pub unsafe extern "C" fn fs_table_get_many(
         // SAFETY: as the caller says.
         let (table, keys) = unsafe { (table_of(table)?, many(keys, count, "keys")?) };
         check_items(values, count, "values")?;
-        let places = AnswerBuffer(values);
+        let places = AnswerPlaces(values);
         let mut rooms = Vec::with_capacity(count);
         for number in 0..count {
             // SAFETY: there are more than so many; the outcome of one may never have been written.
             unsafe {
                 let place = places.at(number);
                 (&raw mut (*place).outcome).write(FsOutcome::FS_ERROR);
-                rooms.push(ValueBuffer::new((*place).to, (*place).room)?);
+                rooms.push(ValueRoom::new((*place).to, (*place).room)?);
             }
         }
         in_pieces(table, count, move |table, range, failed| {

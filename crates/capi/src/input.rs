@@ -125,15 +125,15 @@ pub(crate) unsafe fn give<T>(to: *mut T, value: T) {
 
 /// Room for a value: null, or so many bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct ValueBuffer {
+pub(crate) struct ValueRoom {
     to: *mut u8,
     room: usize,
 }
 
 // SAFETY: it is written by one thread at a time, for which the thread that has it waits.
-unsafe impl Send for ValueBuffer {}
+unsafe impl Send for ValueRoom {}
 
-impl ValueBuffer {
+impl ValueRoom {
     /// # Safety
     /// `to` has room for `room` bytes for as long as this is used, or is null with 0.
     pub(crate) unsafe fn new(to: *mut u8, room: usize) -> Result<Self, Failure> {

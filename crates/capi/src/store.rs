@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, made};
 use crate::fork::OfProcess;
-use crate::input::{ValueBuffer, give, given, required, text};
+use crate::input::{ValueRoom, give, given, required, text};
 use crate::options::{opening, pairs};
 use crate::outcome::{FsOutcome, outcome};
 use farslot::{Store, TableOptions};
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn fs_table_names(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let (store, room) = unsafe { (store_of(store)?, ValueBuffer::new(names.cast(), room)?) };
+        let (store, room) = unsafe { (store_of(store)?, ValueRoom::new(names.cast(), room)?) };
         let mut all = Vec::new();
         for table in store.tables()? {
             all.extend_from_slice(table.name.as_bytes());

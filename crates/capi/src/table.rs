@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, made};
 use crate::fork::OfProcess;
-use crate::input::{ValueBuffer, bytes, give, given, required, text};
+use crate::input::{ValueRoom, bytes, give, given, required, text};
 use crate::options::table_opening;
 use crate::outcome::{FsOutcome, outcome};
 use crate::store::{StoreHandle, store_of};
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn fs_table_get(
     outcome(|| {
         // SAFETY: as the caller says.
         let ((table, key), room) =
-            unsafe { (keyed(table, key, key_len)?, ValueBuffer::new(value, room)?) };
+            unsafe { (keyed(table, key, key_len)?, ValueRoom::new(value, room)?) };
         let found = wait(table.handle.get(key))?;
         // SAFETY: as the caller says.
         Ok(unsafe { got(found, room, len) })
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn fs_table_get(
 ///
 /// # Safety
 /// `len` is null or has room for a number.
-pub(crate) unsafe fn got(found: Option<Vec<u8>>, room: ValueBuffer, len: *mut usize) -> FsOutcome {
+pub(crate) unsafe fn got(found: Option<Vec<u8>>, room: ValueRoom, len: *mut usize) -> FsOutcome {
     let Some(value) = found else {
         return FsOutcome::FS_ABSENT;
     };
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn fs_queue_pop(
 ) -> FsOutcome {
     outcome(|| {
         // SAFETY: as the caller says.
-        let (table, room) = unsafe { (table_of(table)?, ValueBuffer::new(item, room)?) };
+        let (table, room) = unsafe { (table_of(table)?, ValueRoom::new(item, room)?) };
         let longest = table.record.scheme.record_sizes().1.most();
         if room.len() < longest {
             // SAFETY: as the caller says.

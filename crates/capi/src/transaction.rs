@@ -1,7 +1,7 @@
 //! Transactions over chained and ordered tables.
 
 use crate::error::{Failure, FsKind};
-use crate::input::{ValueBuffer, bytes, given};
+use crate::input::{ValueRoom, bytes, given};
 use crate::outcome::{FsOutcome, outcome};
 use crate::store::{StoreHandle, store_of};
 use crate::table::{TableHandle, got, table_of};
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn fs_transaction_get(
         // SAFETY: as the caller says.
         let (transaction, table, key) = unsafe { step(transaction, table, key, key_len) }?;
         // SAFETY: as the caller says.
-        let room = unsafe { ValueBuffer::new(value, room) }?;
+        let room = unsafe { ValueRoom::new(value, room) }?;
         let found = transaction.get(table, key)?;
         // SAFETY: as the caller says.
         Ok(unsafe { got(found, room, len) })

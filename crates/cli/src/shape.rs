@@ -59,7 +59,7 @@ impl Own {
 
 /// What a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableDescription {
+pub struct SchemeShape {
     /// The scheme's name.
     pub scheme: &'static str,
     /// What only tables of its scheme have.
@@ -88,7 +88,7 @@ pub struct TableDescription {
     pub pooled: bool,
 }
 
-impl TableDescription {
+impl SchemeShape {
     /// The shape of a table of this scheme.
     #[must_use]
     pub fn of(scheme: &Scheme) -> Self {
@@ -302,7 +302,7 @@ impl TableDescription {
 
 /// A table for machines.
 #[must_use]
-pub fn described(name: &str, shape: &TableDescription) -> Value {
+pub fn described(name: &str, shape: &SchemeShape) -> Value {
     let mut object = json!({
         "table": name,
         "scheme": shape.scheme,

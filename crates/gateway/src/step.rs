@@ -256,7 +256,7 @@ impl<'r> Step<'r> {
                 None => "none",
             }),
             Self::GetRange(start, end) => range(value(), *start, *end),
-            Self::TimeToLive(clock) => time_to_live(slot, *clock),
+            Self::TimeToLive(notation) => time_to_live(slot, *notation),
             Self::Set(set) => set.apply(slot),
             Self::Delete => Reply::flag(slot.take().is_some()),
             Self::GetDelete => slot
@@ -421,16 +421,16 @@ fn expire(slot: &mut Slot<'_>, at: u64, only: ExpireOnly) -> bool {
     !refused
 }
 
-fn time_to_live<'r>(slot: &Slot<'r>, clock: TimeNotation) -> Reply<'r> {
+fn time_to_live<'r>(slot: &Slot<'r>, notation: TimeNotation) -> Reply<'r> {
     let Some(entry) = &slot.entry else {
         return Reply::Integer(-2);
     };
     if entry.expiry == 0 {
         return Reply::Integer(-1);
     }
-    let from = if clock.absolute { 0 } else { slot.now };
+    let from = if notation.absolute { 0 } else { slot.now };
     let millis = entry.expiry.saturating_sub(from);
-    let told = if clock.millis {
+    let told = if notation.millis {
         millis
     } else {
         (millis.saturating_add(500)) / 1_000

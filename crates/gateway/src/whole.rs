@@ -61,7 +61,7 @@ pub(crate) fn run(
     }
 }
 
-/// Why it was not done.
+/// Why a command on a database was not done.
 enum DatabaseFailure {
     Store(farslot::StoreError),
     Client(Failure),

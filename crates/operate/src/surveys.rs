@@ -19,10 +19,10 @@ struct State {
     running: bool,
     /// No survey begins before.
     rest_until: Option<Instant>,
-    told: HashMap<String, TableSurvey>,
+    surveys: HashMap<String, TableSurvey>,
 }
 
-/// What a survey has shown.
+/// What a survey of a table has shown.
 #[derive(Clone, Debug)]
 struct TableSurvey {
     /// The table's id.
@@ -42,19 +42,23 @@ impl Surveys {
         let table = record(table)?;
         let mut state = lock(&self.0);
         // No more are kept than there are tables.
-        let is_there =
-            |name: &String, told: &mut TableSurvey| record(name).is_some_and(|r| r.id == told.of);
-        state.told.retain(is_there);
+        let is_there = |name: &String, survey: &mut TableSurvey| {
+            record(name).is_some_and(|r| r.id == survey.of)
+        };
+        state.surveys.retain(is_there);
         let rests = |until| Instant::now() < until;
         if !state.running && !state.rest_until.is_some_and(rests) {
             state.running = self.begin(server, table);
         }
         let mut object = Map::new();
         object.insert("scheme".into(), table.scheme.name().into());
-        if let Some(told) = state.told.get(&table.name) {
-            object.insert("seconds_ago".into(), told.at.elapsed().as_secs_f64().into());
-            object.insert("took_seconds".into(), told.took.as_secs_f64().into());
-            match &told.fields {
+        if let Some(survey) = state.surveys.get(&table.name) {
+            object.insert(
+                "seconds_ago".into(),
+                survey.at.elapsed().as_secs_f64().into(),
+            );
+            object.insert("took_seconds".into(), survey.took.as_secs_f64().into());
+            match &survey.fields {
                 Ok(fields) => object.extend(fields.clone()),
                 Err(error) => _ = object.insert("error".into(), error.as_str().into()),
             }
@@ -70,19 +74,19 @@ impl Surveys {
         let survey = move || {
             let _ended = SurveyEnd(&state);
             let since = Instant::now();
-            let survey = look();
+            let shown = look();
             let at = Instant::now();
-            let told = TableSurvey {
+            let survey = TableSurvey {
                 of: table.id,
                 at,
                 took: at - since,
-                fields: survey
+                fields: shown
                     .map(|survey| survey_fields(&survey))
                     .map_err(|error| error.to_string()),
             };
             let mut state = lock(&state);
-            state.rest_until = at.checked_add(told.took * REST);
-            state.told.insert(table.name, told);
+            state.rest_until = at.checked_add(survey.took * REST);
+            state.surveys.insert(table.name, survey);
         };
         let thread = std::thread::Builder::new().name("farslot-survey".into());
         thread.spawn(survey).is_ok()

@@ -19,7 +19,7 @@ use farslot::{DuoShape, RaceShape, read_cost};
 use serde::Serialize;
 use std::rc::Rc;
 
-/// A scheme.
+/// A scheme that may suit the question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SchemeCandidate {
     Linear(SlotKind),

@@ -209,12 +209,12 @@ fn simulate(
     cuckoo: &mut LastCuckoo,
 ) -> Result<CheckRow> {
     let plan = &ranked.plan;
-    let run = SchemeCheck::new(question, ranked, options);
+    let check = SchemeCheck::new(question, ranked, options);
     let small = Small::new(question, plan, options);
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
             let layout = small.linear(plan.kind, layout);
-            run.linear(layout, *read_slots as u32)
+            check.linear(layout, *read_slots as u32)
         }
         Reads::Sealed { layout, read_slots } => {
             let sealed = SealedOptions {
@@ -228,14 +228,14 @@ fn simulate(
                     ..Sizing::new(0, small.key, small.value, options.seed)
                 })
             };
-            let built = BuiltSealed::new(&sealed, &run.records)?;
+            let built = BuiltSealed::new(&sealed, &check.records)?;
             let table = || {
                 Ok(OpenSealed {
                     layout: built.layout.clone(),
                     read_size: *read_slots as u32,
                 })
             };
-            run.lookups(&built.memory, table, 0.0)
+            check.lookups(&built.memory, table, 0.0)
         }
         Reads::Cuckoo {
             layout,
@@ -247,24 +247,24 @@ fn simulate(
             let layout = small.cuckoo(plan.kind, layout);
             let open = OpenCuckoo { layout, order };
             if *sealed {
-                let build = || built_cuckoo(&open.layout, &run.records);
-                let memory = cuckoo.table(&open.layout, run.count, build)?;
-                return run.lookups(memory, || Ok(open.clone()), 0.0);
+                let build = || built_cuckoo(&open.layout, &check.records);
+                let memory = cuckoo.table(&open.layout, check.count, build)?;
+                return check.lookups(memory, || Ok(open.clone()), 0.0);
             }
-            let fill = || Ok(run.written(open.clone())?.memory);
-            let memory = cuckoo.table(&open.layout, run.count, fill)?;
+            let fill = || Ok(check.written(open.clone())?.memory);
+            let memory = cuckoo.table(&open.layout, check.count, fill)?;
             // The READ of the count of displacements is none of slots or records.
             let uncounted = 1.0 - question.hit_ratio;
-            let row = run.lookups(memory, || Ok(open.clone()), uncounted)?;
-            run.with_writes(row, &open, memory)
+            let row = check.lookups(memory, || Ok(open.clone()), uncounted)?;
+            check.with_writes(row, &open, memory)
         }
         Reads::Race { layout, .. } => {
             let layout = small.race(layout);
-            let WrittenTable { table, memory } = run.written(OpenRace { layout })?;
-            let row = run.lookups(&memory, || Ok(table.clone()), 0.0)?;
-            run.with_writes(row, &table, &memory)
+            let WrittenTable { table, memory } = check.written(OpenRace { layout })?;
+            let row = check.lookups(&memory, || Ok(table.clone()), 0.0)?;
+            check.with_writes(row, &table, &memory)
         }
-        Reads::Duo { layout, .. } => run.duo(small.duo(layout)),
+        Reads::Duo { layout, .. } => check.duo(small.duo(layout)),
     }
 }
 

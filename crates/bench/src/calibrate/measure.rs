@@ -158,7 +158,7 @@ pub(super) fn calibrate(
     progress("loads of cache lines");
     let line_ns = bed.line_ns()?;
     let (profile, default_note) = bed.defaults();
-    let found = ProfileInput {
+    let input = ProfileInput {
         latency: &latency,
         peak: peak_load,
         points: &points,
@@ -168,7 +168,7 @@ pub(super) fn calibrate(
         clients: responder_load.clients as f64,
         apart: bed.tells_nics_apart(),
     };
-    let (profile, notes) = found.profile(profile);
+    let (profile, notes) = input.profile(profile);
     Ok(Calibration {
         address: address.into(),
         fabric: bed.describe(),

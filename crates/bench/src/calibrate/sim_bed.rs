@@ -107,17 +107,17 @@ impl FabricBed for SimBed {
         let (world, scratch) = self.world(nodes);
         let mut machines = vec![HostId(0)];
         machines.extend((1..hosts).map(|_| world.add_host()));
-        let mut running = BusyClients::new(world);
+        let mut clients = BusyClients::new(world);
         for number in 0..load.clients {
             let host = machines[number % machines.len()];
-            running.start(
+            clients.start(
                 host,
                 scratch,
                 load,
                 self.seed.wrapping_add(number as u64 + 1),
             );
         }
-        running.steady_rate(load.probe)
+        clients.steady_rate(load.probe)
     }
 }
 

@@ -58,14 +58,14 @@ pub(super) fn share(numbers: Range<u64>, (rank, ranks): (u64, u64)) -> Range<u64
 
 /// What a measurement inserts, by the elements' numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct InsertRange {
+pub(super) struct InsertSpan {
     /// Elements that are there before.
     pub first: u64,
     /// How many come to them.
     pub inserts: u64,
 }
 
-impl InsertRange {
+impl InsertSpan {
     /// The span at whose end so many slots are full to a load factor.
     pub(super) fn up_to(load: f64, slots: u64) -> Self {
         let end = (load * slots as f64) as u64;
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn ranks_insert_each_new_element_once_and_find_what_was_there() {
-        let span = InsertRange::up_to(0.5, 1 << 12);
+        let span = InsertSpan::up_to(0.5, 1 << 12);
         assert_eq!((span.first, span.inserts), (2048 - 128, 128));
         let numbers = |range: Range<u64>| -> HashSet<u64> {
             range.map(|number| element(9, number)).collect()

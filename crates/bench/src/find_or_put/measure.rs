@@ -1,6 +1,6 @@
 //! The measurement: who fills what when, and what is timed.
 
-use super::draw::{self, InsertRange, Mix};
+use super::draw::{self, InsertSpan, Mix};
 use super::options::Options;
 use super::ranks::Ranks;
 use super::subject::{Answers, Limited, Subject};
@@ -93,8 +93,8 @@ struct FillingSet<'o> {
 }
 
 impl FillingSet<'_> {
-    fn span(&self, load: f64) -> InsertRange {
-        InsertRange::up_to(load, self.options.slots)
+    fn span(&self, load: f64) -> InsertSpan {
+        InsertSpan::up_to(load, self.options.slots)
     }
 
     fn operations(&self, load: f64) -> u64 {

@@ -1,7 +1,7 @@
 //! The set of paper 002 over simulated machines, each of which has one process that owns a part of
 //! the table: rates in virtual time.
 
-use super::draw::{self, InsertRange, Mix};
+use super::draw::{self, InsertSpan, Mix};
 use super::measure::{Samples, counted, expect};
 use super::network::{chunks, find_or_put_all, random_buckets, swap_all};
 use super::options::Options;
@@ -37,15 +37,15 @@ pub fn measure_simulated(
             let of = options.repetitions;
             progress(&format!("repetition {} of {of}, {mix}", repetition + 1));
             let seed = options.seed.wrapping_add(repetition as u64);
-            let mut machines = SimulatedSet::new(options.slots, machines, profile, seed)?;
+            let mut set = SimulatedSet::new(options.slots, machines, profile, seed)?;
             for (of_load, load) in options.loads.iter().enumerate() {
-                let span = InsertRange::up_to(*load, options.slots);
-                let (rate, full) = machines.measure(options.seed, *mix, span)?;
+                let span = InsertSpan::up_to(*load, options.slots);
+                let (rate, full) = set.measure(options.seed, *mix, span)?;
                 samples.add(of_mix, of_load, 0, rate);
                 samples.refused(of_mix, of_load, 0, full);
-                let ranks = machines.ranks.len() as u64;
+                let ranks = set.ranks.len() as u64;
                 let swaps = mix.operations(span.inserts).div_ceil(ranks);
-                samples.add(of_mix, of_load, 1, machines.swap(swaps as usize)?);
+                samples.add(of_mix, of_load, 1, set.swap(swaps as usize)?);
             }
         }
     }
@@ -59,7 +59,7 @@ struct RankClient {
     random: ChaCha8Rng,
 }
 
-/// A set as it fills.
+/// A set over simulated machines, as it fills.
 struct SimulatedSet {
     world: World,
     simulation: Simulation,
@@ -136,7 +136,7 @@ impl SimulatedSet {
 
     /// Fills the set up to where the measurement begins, then does the find-or-puts of all ranks;
     /// returns how many a second there were, and how often the set had no bucket.
-    fn measure(&mut self, seed: u64, mix: Mix, span: InsertRange) -> Result<(f64, u64)> {
+    fn measure(&mut self, seed: u64, mix: Mix, span: InsertSpan) -> Result<(f64, u64)> {
         let ranks = self.ranks.len() as u64;
         let before = self.present..span.first;
         let (filled, _) = self.together(|number, rank| {

@@ -5,12 +5,12 @@ use crate::BenchRow;
 
 /// A scheme at a load factor: what its rows begin with.
 #[derive(Clone, Copy)]
-pub(super) struct SchemeLoad {
+pub(super) struct LoadPoint {
     pub(super) load: f64,
     pub(super) scheme: LookupScheme,
 }
 
-impl SchemeLoad {
+impl LoadPoint {
     pub(super) fn name(self, what: &str) -> String {
         format!("load {}, {}, {what}", self.load, self.scheme)
     }
@@ -41,8 +41,8 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn rows(self, place: SchemeLoad, kind: &str) -> [BenchRow; 3] {
-        let rate = BenchRow::new(place.name(kind), self.per_second, "lookups/s");
+    pub(super) fn rows(self, point: LoadPoint, kind: &str) -> [BenchRow; 3] {
+        let rate = BenchRow::new(point.name(kind), self.per_second, "lookups/s");
         let rate = BenchRow {
             model: self.model,
             read_size: Some(self.read_slots),
@@ -52,7 +52,7 @@ impl Figures {
             ..rate.limited_by(self.limit)
         };
         let [p50, p99] = [("p50", 0), ("p99", 1)].map(|(quantile, which)| {
-            let name = place.name(&format!("{kind}, one at a time, {quantile}"));
+            let name = point.name(&format!("{kind}, one at a time, {quantile}"));
             BenchRow::new(name, self.latency[which], "ns")
         });
         [rate, p50, p99]

@@ -14,7 +14,7 @@
 //! What a cache in the client brings: `farslot bench lookup --fabric tcp --slots 262144 --cache
 //! 16MiB --stale-for 1s`, beside the same without.
 
-use super::figures::{Figures, SchemeLoad};
+use super::figures::{Figures, LoadPoint};
 use super::timed::{self, Fabric, Lines, Refused};
 use super::{LookupScheme, Options};
 use crate::median::median;
@@ -181,7 +181,7 @@ impl StoreBench<'_> {
         let records = self.options.records_at(load);
         let schemes = self.options.schemes_at(load);
         let filled: Result<Vec<_>> = schemes
-            .map(|scheme| self.filled(SchemeLoad { load, scheme }, records))
+            .map(|scheme| self.filled(LoadPoint { load, scheme }, records))
             .collect();
         let mut filled = filled?;
         self.records = records;
@@ -189,12 +189,12 @@ impl StoreBench<'_> {
         for repetition in 1..=of {
             for filled in &mut filled {
                 let what = format!("repetition {repetition} of {of}");
-                (self.progress)(&filled.place.name(&what));
+                (self.progress)(&filled.point.name(&what));
                 self.measure(filled)?;
             }
         }
         for filled in filled {
-            let refused = &self.refused[filled.place.scheme.name()];
+            let refused = &self.refused[filled.point.scheme.name()];
             let has_cache = self.measure.cache.is_some();
             self.rows
                 .extend(filled.rows(records, has_cache, refused.len()));
@@ -203,9 +203,9 @@ impl StoreBench<'_> {
     }
 
     /// A table that holds so many records.
-    fn filled(&self, place: SchemeLoad, records: u64) -> Result<FilledTable> {
-        let SchemeLoad { load, scheme } = place;
-        (self.progress)(&place.name(&format!("writing {} records", records - self.records)));
+    fn filled(&self, point: LoadPoint, records: u64) -> Result<FilledTable> {
+        let LoadPoint { load, scheme } = point;
+        (self.progress)(&point.name(&format!("writing {} records", records - self.records)));
         let options = scheme.table(self.options.slots, load);
         let (name, puts) = match scheme.is_built() {
             true => {
@@ -238,7 +238,7 @@ impl StoreBench<'_> {
             timed::meet(&table, self.keys, records)?;
         }
         Ok(FilledTable {
-            place,
+            point,
             puts,
             opening,
             lines: Lines::of(table.record()),
@@ -265,7 +265,7 @@ impl StoreBench<'_> {
             .prefetched
             .extend(self.fabric.prefetched_loads(&lines)?);
         memory.reads.push(self.fabric.reads(&lines)?);
-        let scheme = filled.place.scheme.name();
+        let scheme = filled.point.scheme.name();
         let refused = self.refused.entry(scheme).or_default();
         let there = 0..self.records;
         let absent = self.records..u64::MAX;
@@ -287,7 +287,7 @@ impl StoreBench<'_> {
             let rate = timed::get_many(&filled.table, &many, are_there)?;
             samples.per_second.push(rate);
             timed::gets(&filled.table, &single, are_there, &mut samples.latency)?;
-            samples.counted.add(ClientCounts::of(&filled.table), before);
+            samples.counts.add(ClientCounts::of(&filled.table), before);
             if are_there && let Some(threads) = filled.threads {
                 let rate = timed::get_many_on(threads, self.store, filled.table.name(), &many)?;
                 filled.hits_of_threads.push(rate);
@@ -303,7 +303,7 @@ impl StoreBench<'_> {
             if !filled.table.scheme().writer_alone() {
                 filled.table.resign()?;
                 // Which forgets what it had learned.
-                if filled.place.scheme.learns() {
+                if filled.point.scheme.learns() {
                     timed::meet(&filled.table, self.keys, self.records)?;
                 }
             }
@@ -317,7 +317,7 @@ impl StoreBench<'_> {
 
 /// A table at one load.
 struct FilledTable {
-    place: SchemeLoad,
+    point: LoadPoint,
     /// Puts/s that brought it there, and by how many threads; by none it was built.
     puts: (f64, usize),
     /// How long a client took to open it.
@@ -337,37 +337,37 @@ struct FilledTable {
 
 impl FilledTable {
     fn rows(&self, records: u64, has_cache: bool, refused: usize) -> Vec<BenchRow> {
-        let (place, mut rows) = (self.place, Vec::new());
+        let (point, mut rows) = (self.point, Vec::new());
         let (puts, threads) = self.puts;
         rows.push(match threads {
-            0 => BenchRow::new(place.name("built"), puts, "records/s"),
+            0 => BenchRow::new(point.name("built"), puts, "records/s"),
             _ => {
                 let what = format!("puts up to there, {threads} threads");
-                BenchRow::new(place.name(&what), puts, "puts/s")
+                BenchRow::new(point.name(&what), puts, "puts/s")
             }
         });
         let opening = self.opening.as_nanos() as f64;
-        rows.push(BenchRow::new(place.name("opening"), opening, "ns"));
+        rows.push(BenchRow::new(point.name("opening"), opening, "ns"));
         let remote = self.table.scheme().table_bytes() as f64;
-        rows.extend(place.memory(remote, self.table.client_bytes() as f64, records));
-        rows.extend(self.memory.rows(place));
+        rows.extend(point.memory(remote, self.table.client_bytes() as f64, records));
+        rows.extend(self.memory.rows(point));
         for (samples, kind) in [(Some(&self.hits), "hits"), (self.misses.as_ref(), "misses")] {
             let Some(samples) = samples else { continue };
             let figures = samples.figures(&self.table, self.memory.limit());
-            rows.extend(figures.rows(place, kind));
+            rows.extend(figures.rows(point, kind));
             if has_cache {
-                let name = place.name(&format!("{kind} answered from the cache"));
-                let share = 100.0 * samples.counted.per_lookup(samples.counted.cache_hits);
+                let name = point.name(&format!("{kind} answered from the cache"));
+                let share = 100.0 * samples.counts.per_lookup(samples.counts.cache_hits);
                 rows.push(BenchRow::new(name, share, "%"));
             }
         }
         if self.memory.is_loaded() {
-            let counted = &self.hits.counted;
-            let [reads, bytes] = [counted.reads, counted.bytes].map(|of| counted.per_lookup(of));
-            let name = place.name("hits, cache lines of the READs");
+            let counts = &self.hits.counts;
+            let [reads, bytes] = [counts.reads, counts.bytes].map(|of| counts.per_lookup(of));
+            let name = point.name("hits, cache lines of the READs");
             rows.push(BenchRow::new(
                 name,
-                place.scheme.lines(reads, bytes),
+                point.scheme.lines(reads, bytes),
                 "lines",
             ));
         }
@@ -375,7 +375,7 @@ impl FilledTable {
             let one = median(self.hits.per_second.iter().copied());
             let rate = median(self.hits_of_threads.iter().copied());
             let row = BenchRow::new(
-                place.name(&format!("hits, {threads} threads")),
+                point.name(&format!("hits, {threads} threads")),
                 rate,
                 "lookups/s",
             );
@@ -384,11 +384,11 @@ impl FilledTable {
         }
         for (what, rates) in timed::WRITES.iter().zip(self.writes.iter().flatten()) {
             let rate = median(rates.iter().copied());
-            let row = BenchRow::new(place.name(what), rate, "writes/s");
+            let row = BenchRow::new(point.name(what), rate, "writes/s");
             rows.push(row.limited_by(self.memory.limit()));
         }
         if refused > 0 {
-            let name = place.name("keys that were removed and then refused");
+            let name = point.name("keys that were removed and then refused");
             rows.push(BenchRow::new(name, refused as f64, "keys"));
         }
         rows
@@ -419,9 +419,9 @@ impl Memory {
         median(of_memory.iter().copied())
     }
 
-    fn rows(&self, place: SchemeLoad) -> Vec<BenchRow> {
+    fn rows(&self, point: LoadPoint) -> Vec<BenchRow> {
         let rate = |what, samples: &[f64], unit| {
-            BenchRow::new(place.name(what), median(samples.iter().copied()), unit)
+            BenchRow::new(point.name(what), median(samples.iter().copied()), unit)
         };
         let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
         if !self.is_loaded() {
@@ -441,7 +441,7 @@ struct Samples {
     per_second: Vec<f64>,
     /// Nanoseconds of single lookups.
     latency: Histogram<u64>,
-    counted: ClientCounts,
+    counts: ClientCounts,
 }
 
 impl Samples {
@@ -449,21 +449,21 @@ impl Samples {
         Self {
             per_second: Vec::new(),
             latency: timed::histogram(),
-            counted: ClientCounts::default(),
+            counts: ClientCounts::default(),
         }
     }
 
     fn figures(&self, table: &Table, limit: f64) -> Figures {
-        let counted = &self.counted;
+        let counts = &self.counts;
         Figures {
             per_second: median(self.per_second.iter().copied()),
             limit,
             model: None,
             latency: [0.5, 0.99].map(|quantile| self.latency.value_at_quantile(quantile) as f64),
             read_slots: table.read_size(),
-            reads: counted.per_lookup(counted.reads),
-            round_trips: counted.per_lookup(counted.round_trips),
-            bytes: counted.per_lookup(counted.bytes),
+            reads: counts.per_lookup(counts.reads),
+            round_trips: counts.per_lookup(counts.round_trips),
+            bytes: counts.per_lookup(counts.bytes),
         }
     }
 }

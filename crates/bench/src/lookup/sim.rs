@@ -6,7 +6,7 @@
 //! at random places, one READ a lookup.
 
 use super::bare_reads::bare_reads;
-use super::figures::{Figures, SchemeLoad};
+use super::figures::{Figures, LoadPoint};
 use super::{LookupScheme, Options};
 use crate::advise::{Advice, Question, advise};
 use crate::simulated::{
@@ -95,11 +95,11 @@ pub fn simulated(
                 (true, Some(whole)) => whole,
                 _ => &written,
             };
-            let place = SchemeLoad {
+            let point = LoadPoint {
                 load: *load,
                 scheme,
             };
-            bench.at_load(place, predicted)?;
+            bench.at_load(point, predicted)?;
         }
     }
     Ok(BenchReport {
@@ -124,7 +124,7 @@ struct SimulatorBench<'o> {
 
 /// A table to be looked up.
 struct MeasuredTable {
-    place: SchemeLoad,
+    point: LoadPoint,
     records: Records,
     /// Slots of a READ, and its bytes.
     read: (u64, usize),
@@ -152,20 +152,20 @@ impl SimulatorBench<'_> {
         Ok([ask(1.0)?, ask(0.0)?])
     }
 
-    fn at_load(&mut self, place: SchemeLoad, predicted: &[Advice; 2]) -> Result<()> {
+    fn at_load(&mut self, point: LoadPoint, predicted: &[Advice; 2]) -> Result<()> {
         let (slots, seed) = (self.options.slots, self.options.seed);
         // The records that fill a table of so many slots, and what is known of it.
         let looked = |slots: u64, read, table_bytes: u128, name: &str| {
-            let count = (slots as f64 * place.load) as u32;
+            let count = (slots as f64 * point.load) as u32;
             MeasuredTable {
-                place,
+                point,
                 records: Records::distinct(seed, count, FIELD_BYTES as usize),
                 read,
                 table_bytes: table_bytes as u64,
                 predicted: predicted_of(predicted, name),
             }
         };
-        match place.scheme {
+        match point.scheme {
             LookupScheme::Linear => {
                 let options = LinearOptions {
                     slot: Some(SlotKind::Word),
@@ -176,7 +176,7 @@ impl SimulatorBench<'_> {
                 };
                 let layout = options.layout()?;
                 let sizes = ReadSizes::new(&layout, self.throughput())?;
-                let read_slots = sizes.at_load(place.load);
+                let read_slots = sizes.at_load(point.load);
                 let read = (read_slots, read_slots as usize * layout.slot_bytes());
                 let of = looked(layout.slots, read, layout.table_bytes(), "linear, word");
                 let table = OpenLinear {
@@ -187,7 +187,7 @@ impl SimulatorBench<'_> {
                 self.written(table, of)
             }
             LookupScheme::Sealed | LookupScheme::Perfect => {
-                let (order, name) = match place.scheme {
+                let (order, name) = match point.scheme {
                     LookupScheme::Perfect => (SlotOrder::Perfect, "sealed, inline, perfect hash"),
                     _ => (SlotOrder::ByHash, "sealed, inline"),
                 };
@@ -195,12 +195,12 @@ impl SimulatorBench<'_> {
                     form: Some(SealedForm::Inline),
                     order,
                     ..SealedOptions::new(Sizing {
-                        load_factor: Some(place.load),
+                        load_factor: Some(point.load),
                         ..Sizing::new(0, FIELD, FIELD, seed)
                     })
                 };
                 let mut of = looked(slots, (0, 0), 0, name);
-                (self.progress)(&place.name("building"));
+                (self.progress)(&point.name("building"));
                 let built = BuiltSealed::new(&options, &of.records)?;
                 let read_size = built.read_size(self.throughput())?;
                 let layout = built.layout;
@@ -236,7 +236,7 @@ impl SimulatorBench<'_> {
                 self.written(OpenRace { layout }, of)
             }
             LookupScheme::Duo | LookupScheme::DuoAlone => {
-                let readers = place.scheme == LookupScheme::Duo;
+                let readers = point.scheme == LookupScheme::Duo;
                 let options = DuoOptions {
                     readers,
                     ..DuoOptions::new(Sizing {
@@ -282,7 +282,7 @@ impl SimulatorBench<'_> {
     /// The memory of a table that has the records.
     fn filled<T: OpenWriter>(&self, table: &T, of: &MeasuredTable) -> Result<TableMemory> {
         let count = of.records.count();
-        (self.progress)(&of.place.name(&format!("writing {count} records")));
+        (self.progress)(&of.point.name(&format!("writing {count} records")));
         let filled = WrittenTable::new(table.clone())?;
         filled.write(&of.records, &Writes::Puts(0..count))?;
         Ok(filled.memory)
@@ -302,7 +302,7 @@ impl SimulatorBench<'_> {
         }
         let mut client_bytes = 0;
         for (kind, ask, model) in kinds {
-            (self.progress)(&of.place.name(kind));
+            (self.progress)(&of.point.name(kind));
             let lookups = |threads, width, until| {
                 let asked = (ask.clone(), threads, width, until);
                 self.lookups_of(open()?, memory, &of.records, asked)
@@ -321,11 +321,11 @@ impl SimulatorBench<'_> {
                 round_trips: busy.round_trips_per_lookup(),
                 bytes: busy.bytes_per_lookup(),
             };
-            self.rows.extend(figures.rows(of.place, kind));
+            self.rows.extend(figures.rows(of.point, kind));
         }
         let (remote, client) = (of.table_bytes as f64, client_bytes as f64);
         let keys = of.records.count().into();
-        self.rows.extend(of.place.memory(remote, client, keys));
+        self.rows.extend(of.point.memory(remote, client, keys));
         Ok(())
     }
 

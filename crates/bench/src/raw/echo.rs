@@ -23,9 +23,9 @@ impl Ceiling for Echoes {
     }
 
     fn rate(&self, options: &Options, _: &mut ChaCha8Rng) -> Result<f64> {
-        let echo = ExchangeBytes::of_reads(options.outstanding, options.read_bytes);
+        let exchange = ExchangeBytes::of_reads(options.outstanding, options.read_bytes);
         let exchanges = options.operations.div_ceil(options.outstanding);
-        Ok(echo.rate(exchanges)? * options.outstanding as f64)
+        Ok(exchange.rate(exchanges)? * options.outstanding as f64)
     }
 
     fn latency(

@@ -134,12 +134,12 @@ impl<T: OpenTable> Lookups<T> {
             let goes_on = failed.borrow().is_none();
             goes_on.then(|| self.ask.draw(&self.records, &mut random))
         };
-        let lookups = iter::from_fn(next).map(|question| {
+        let lookups = iter::from_fn(next).map(|expected| {
             let (this, table, endpoint) = (&self, &table, &endpoint);
-            async move { this.look_up(table, endpoint, question).await }
+            async move { this.look_up(table, endpoint, expected).await }
         });
-        window(self.width, lookups, |_, ended| {
-            if let Err(error) = ended.and_then(|ended| self.note(&ended)) {
+        window(self.width, lookups, |_, sample| {
+            if let Err(error) = sample.and_then(|sample| self.note(&sample)) {
                 *failed.borrow_mut() = Some(error);
             }
         })
@@ -147,11 +147,11 @@ impl<T: OpenTable> Lookups<T> {
         failed.take().expect("lookups end by an error only")
     }
 
-    fn note(&self, ended: &LookupSample) -> Result<()> {
+    fn note(&self, sample: &LookupSample) -> Result<()> {
         let mut measured = self.measured.borrow_mut();
-        measured.note(ended.latency, ended.posted);
+        measured.note(sample.latency, sample.posted);
         let mut answers = Answers::default();
-        answers.note(Ok::<_, BenchError>(ended.is_right));
+        answers.note(Ok::<_, BenchError>(sample.is_right));
         answers.check()
     }
 
@@ -159,11 +159,11 @@ impl<T: OpenTable> Lookups<T> {
         &self,
         table: &T::Table,
         endpoint: &SortingEndpoint,
-        question: ExpectedLookup,
+        expected: ExpectedLookup,
     ) -> Result<LookupSample> {
         let since = endpoint.now();
         let mut posted = super::endpoint::PostedReads::default();
-        let mut answering = pin!(self.answer(table, &question));
+        let mut answering = pin!(self.answer(table, &expected));
         // What is posted while a lookup is polled is posted by it.
         let answered = poll_fn(|cx| {
             let before = endpoint.posted();
@@ -181,12 +181,12 @@ impl<T: OpenTable> Lookups<T> {
     }
 
     /// Whether a lookup has found the right records. Each is noted when it is found.
-    async fn answer(&self, table: &T::Table, question: &ExpectedLookup) -> Result<bool> {
-        let (key, records) = (&question.key, &self.records);
+    async fn answer(&self, table: &T::Table, expected: &ExpectedLookup) -> Result<bool> {
+        let (key, records) = (&expected.key, &self.records);
         match self.answer {
             Answer::Value => {
                 let found = table.get(key).await?;
-                let is_right = match (&found, question.record) {
+                let is_right = match (&found, expected.record) {
                     (Some(value), Some(record)) => records.is_value(record, value),
                     (found, record) => found.is_none() && record.is_none(),
                 };
@@ -194,15 +194,15 @@ impl<T: OpenTable> Lookups<T> {
                 Ok(is_right)
             }
             Answer::AllRecords => {
-                let mut has_value = question.record.is_none();
+                let mut has_value = expected.record.is_none();
                 let found = table.get_all(key, |value| {
                     self.measured.borrow_mut().records += 1;
-                    has_value |= question
+                    has_value |= expected
                         .record
                         .is_some_and(|record| records.is_value(record, value));
                 });
                 let found = found.await?;
-                let there_are = question
+                let there_are = expected
                     .record
                     .map_or(0, |record| records.with_key_of(record));
                 Ok(has_value && found == there_are as usize)

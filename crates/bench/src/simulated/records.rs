@@ -21,7 +21,7 @@ pub struct Records {
     /// By record: bytes of its value, where they differ.
     lengths: Option<Arc<[u16]>>,
     /// Where keys may have several records.
-    drawn: Option<KeyAssignment>,
+    assignment: Option<KeyAssignment>,
 }
 
 /// Which keys records have.
@@ -43,7 +43,7 @@ impl Records {
             key_numbers: count,
             value_bytes,
             lengths: None,
-            drawn: None,
+            assignment: None,
         }
     }
 
@@ -80,7 +80,7 @@ impl Records {
             key_numbers: keys.count(),
             value_bytes,
             lengths: None,
-            drawn: Some(KeyAssignment {
+            assignment: Some(KeyAssignment {
                 of_record,
                 records: records.into(),
             }),
@@ -90,7 +90,7 @@ impl Records {
     /// So many of them, the first ones. Of those whose keys are drawn, all that there are.
     #[must_use]
     pub fn first(&self, count: u32) -> Self {
-        if self.drawn.is_some() {
+        if self.assignment.is_some() {
             return self.clone();
         }
         let count = count.min(self.count);
@@ -131,8 +131,8 @@ impl Records {
     #[inline]
     #[must_use]
     pub fn key(&self, record: u32) -> [u8; KEY_BYTES] {
-        let number = match &self.drawn {
-            Some(drawn) => drawn.of_record[record as usize],
+        let number = match &self.assignment {
+            Some(assignment) => assignment.of_record[record as usize],
             None => record,
         };
         self.keys.short(number)
@@ -149,8 +149,8 @@ impl Records {
     #[inline]
     #[must_use]
     pub fn with_key_of(&self, record: u32) -> u32 {
-        match &self.drawn {
-            Some(drawn) => drawn.records[drawn.of_record[record as usize] as usize],
+        match &self.assignment {
+            Some(assignment) => assignment.records[assignment.of_record[record as usize] as usize],
             None => 1,
         }
     }

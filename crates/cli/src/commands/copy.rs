@@ -5,7 +5,7 @@ use super::snapshot::is_stop;
 use super::table_args::TableArgs;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use crate::until_stopped::UntilStopped;
 use crate::visit::Visit;
 use crate::{number, output};
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
     }
     if options.is_some() {
         let table = store.table(&args.to)?;
-        let summary = TableDescription::of(table.scheme()).summary();
+        let summary = SchemeShape::of(table.scheme()).summary();
         output::note(format_args!("created {}: {summary}", args.to));
     }
     output::note(format_args!(

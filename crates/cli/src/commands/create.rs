@@ -3,7 +3,7 @@
 use super::table_args::TableArgs;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::shape::{TableDescription, described};
+use crate::shape::{SchemeShape, described};
 use crate::{number, output};
 
 /// The options of `farslot create`.
@@ -30,7 +30,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     };
     let store = context.store()?;
     let record = store.create(&args.table, &options)?;
-    let shape = TableDescription::of_new(&record, store.address().nodes().len() as u64);
+    let shape = SchemeShape::of_new(&record, store.address().nodes().len() as u64);
     if context.json {
         return output::json(&described(&record.name, &shape));
     }

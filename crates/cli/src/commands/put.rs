@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::formats::LONGEST;
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use crate::{bytes, number, output};
 use std::ffi::OsString;
 use std::io::Read;
@@ -50,7 +50,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         bytes::of_argument(args.value, args.hex).map_err(Failure::Usage)?
     };
     let table = context.writable_table(&args.table)?;
-    let multi_key = TableDescription::of(table.scheme()).multi_key;
+    let multi_key = SchemeShape::of(table.scheme()).multi_key;
     let new = match args.ttl {
         Some(ttl) => table.put_for(&key, &value, ttl)?,
         None => table.put(&key, &value)?,

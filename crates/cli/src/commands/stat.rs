@@ -3,7 +3,7 @@
 use super::tables::described_damage;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::shape::{Own, TableDescription, described};
+use crate::shape::{Own, SchemeShape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
@@ -136,8 +136,8 @@ impl Listed {
     }
 
     /// Its shape; of a table over several nodes, of what is reached of it together.
-    fn shape(&self) -> TableDescription {
-        let shape = TableDescription::of(self.table.scheme());
+    fn shape(&self) -> SchemeShape {
+        let shape = SchemeShape::of(self.table.scheme());
         match &self.counts {
             Some(counts) => shape.as_counted(self.table.scheme(), counts, &self.parts),
             None => shape,
@@ -352,7 +352,7 @@ fn listing(tables: &[Listed]) -> comfy_table::Table {
     listing
 }
 
-fn with_counts(table: &Table, shape: &TableDescription, counts: Option<&Occupancy>) -> Value {
+fn with_counts(table: &Table, shape: &SchemeShape, counts: Option<&Occupancy>) -> Value {
     let mut object = described(table.name(), shape);
     if matches!(table.scheme(), Scheme::Sealed(_)) {
         object["built"] = counts.is_some().into();
@@ -382,7 +382,7 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
     let survey = table.survey()?;
     let counts = table.occupancy()?;
     let writer = table.writer()?;
-    let shape = TableDescription::of(table.scheme()).as_counted(table.scheme(), &counts, &parts);
+    let shape = SchemeShape::of(table.scheme()).as_counted(table.scheme(), &counts, &parts);
     if as_json {
         let mut object = with_counts(table, &shape, Some(&counts));
         add_survey(&mut object, table, &survey, writer);
@@ -407,7 +407,7 @@ fn show_table(table: &Table, as_json: bool) -> Result<()> {
 /// Tells what can be told of a table over several nodes of which some do not answer, and fails.
 fn show_parts(table: &Table, parts: Vec<PartitionReport>, as_json: bool) -> Result<()> {
     if as_json {
-        let mut object = described(table.name(), &TableDescription::of(table.scheme()));
+        let mut object = described(table.name(), &SchemeShape::of(table.scheme()));
         object["partitions"] = parts_described(&parts);
         output::json(&object)?;
     } else {
@@ -519,7 +519,7 @@ fn unfinished(survey: &race::Survey) -> impl Iterator<Item = (&'static str, Stri
 
 fn read_size(table: &Table) -> String {
     let slots = output::counted(table.read_size(), "slot");
-    match TableDescription::of(table.scheme()).own {
+    match SchemeShape::of(table.scheme()).own {
         Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
         Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
         Own::Nothing | Own::Items | Own::Growing { .. } | Own::Duo { .. } => {

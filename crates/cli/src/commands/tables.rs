@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use crate::shape::{TableDescription, described};
+use crate::shape::{SchemeShape, described};
 use farslot::DamagedEntry;
 
 /// The options of `farslot tables`.
@@ -38,8 +38,7 @@ pub(crate) fn list(_: &ListArgs, context: &Context) -> Result<()> {
     }
     if context.json {
         let tables = listing.tables.iter();
-        let tables =
-            tables.map(|table| described(&table.name, &TableDescription::of(&table.scheme)));
+        let tables = tables.map(|table| described(&table.name, &SchemeShape::of(&table.scheme)));
         let damaged = listing.damaged.iter().map(described_damage);
         return output::json(&serde_json::json!({
             "tables": tables.collect::<Vec<_>>(),

@@ -182,6 +182,6 @@ fn conditions(options: &[&[u8]]) -> Result<ExpireOnly, Failure> {
 }
 
 fn time<'r>(arguments: &[&'r [u8]], millis: bool, absolute: bool) -> Result<Request<'r>, Failure> {
-    let clock = TimeNotation { millis, absolute };
-    Ok(Request::One(arguments[1], Step::TimeToLive(clock)))
+    let notation = TimeNotation { millis, absolute };
+    Ok(Request::One(arguments[1], Step::TimeToLive(notation)))
 }

@@ -30,6 +30,7 @@ pub(crate) enum ReplyJoin {
     Status,
 }
 
+/// A command on a whole database, or on several keys together.
 #[derive(Clone, Debug)]
 pub(crate) enum DatabaseCommand<'r> {
     /// Sets all of them, or none if one is there.

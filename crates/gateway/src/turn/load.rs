@@ -59,8 +59,8 @@ impl<'r> TurnSteps<'r> {
         }
         let mut weights: Vec<Weight> = vec![Weight::of(0); self.chains.len()];
         let mut is_full = false;
-        for asked in 0..self.asked.len() {
-            let (by, steps) = (self.asked[asked].by, self.steps_of(asked));
+        for request in 0..self.requests.len() {
+            let (by, steps) = (self.requests[request].by, self.steps_of(request));
             if self.connections[by].cut.is_some() {
                 self.undo(steps);
                 continue;
@@ -184,9 +184,9 @@ impl<'r> TurnSteps<'r> {
         left
     }
 
-    fn steps_of(&self, asked: usize) -> Range<usize> {
-        let next = self.asked.get(asked + 1);
-        self.asked[asked].first..next.map_or(self.pending.len(), |next| next.first)
+    fn steps_of(&self, request: usize) -> Range<usize> {
+        let next = self.requests.get(request + 1);
+        self.requests[request].first..next.map_or(self.pending.len(), |next| next.first)
     }
 
     /// Reads the records of chains, of one database, for as long as the turn has not taken more

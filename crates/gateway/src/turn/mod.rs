@@ -153,7 +153,7 @@ pub(crate) struct TurnSteps<'r> {
     pub(crate) now: u64,
     pending: Vec<PendingStep<'r>>,
     /// Requests that have not been run.
-    asked: Vec<RequestSteps>,
+    requests: Vec<RequestSteps>,
     /// Those that have not been run, and the place of each among them by its database and key.
     chains: Vec<StepChain<'r>>,
     by_key: ByKey,
@@ -174,7 +174,7 @@ impl<'r> TurnSteps<'r> {
         Self {
             now,
             pending: Vec::with_capacity(by_key.steps),
-            asked: Vec::new(),
+            requests: Vec::new(),
             chains: Vec::with_capacity(by_key.steps),
             by_key,
             connections: Vec::new(),
@@ -264,7 +264,7 @@ impl<'r> TurnSteps<'r> {
 
     /// Whether it has no request yet.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_done && self.asked.is_empty()
+        !self.has_done && self.requests.is_empty()
     }
 
     /// Takes room for a request of a connection that is no step: for its reply and for what else it
@@ -278,7 +278,7 @@ impl<'r> TurnSteps<'r> {
         let is_first = self.is_empty();
         self.take(by, reply + REPLY, besides, is_first)?;
         // One behind steps of its connection may be cut with them.
-        self.has_done |= self.asked.is_empty();
+        self.has_done |= self.requests.is_empty();
         Ok(())
     }
 
@@ -303,14 +303,14 @@ impl<'r> TurnSteps<'r> {
         let is_first = self.is_empty();
         self.take(by, 0, steps * STEP, is_first)?;
         let first = self.pending.len();
-        self.asked.push(RequestSteps { by, first });
+        self.requests.push(RequestSteps { by, first });
         Ok(())
     }
 
     /// Adds a step of the last request; returns its number.
     pub(crate) fn push(&mut self, database: u8, key: &'r [u8], step: Step<'r>) -> usize {
         let number = self.pending.len();
-        let by = self.asked.last().map_or(0, |asked| asked.by);
+        let by = self.requests.last().map_or(0, |request| request.by);
         let ByKey { places, hasher, .. } = &mut self.by_key;
         let hash = hasher.hash_one((database, key));
         let chains = &mut self.chains;
@@ -422,7 +422,7 @@ impl<'r> TurnSteps<'r> {
     /// Forgets the chains of steps that were run.
     fn forget(&mut self) {
         self.has_done = true;
-        self.asked.clear();
+        self.requests.clear();
         self.chains.clear();
         self.by_key.places.clear();
     }

@@ -56,17 +56,17 @@ impl HttpEventLoop {
             let now = Instant::now();
             self.connections.retain(|connection| connection.until > now);
             self.paused_until = self.paused_until.filter(|until| *until > now);
-            let told = self.wait(now);
-            if told.end {
+            let ready = self.wait(now);
+            if ready.end {
                 return;
             }
             // From the last: those that are over leave the places of the others as they are.
             for place in (0..self.connections.len()).rev() {
-                if told.connections[place] && !self.connections[place].go_on(&mut self.answers) {
+                if ready.connections[place] && !self.connections[place].go_on(&mut self.answers) {
                     self.connections.remove(place);
                 }
             }
-            if told.newcomers {
+            if ready.newcomers {
                 self.accept();
             }
         }
@@ -95,11 +95,11 @@ impl HttpEventLoop {
         polled.extend(connections.map(|one| PollFd::new(one.socket.tcp(), one.wants())));
         // Interrupted or not, what there is will be told again.
         let _ = poll(&mut polled, timeout.as_ref());
-        let mut told = polled.iter().map(|polled| !polled.revents().is_empty());
+        let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
         SocketReadiness {
-            end: told.next() == Some(true),
-            newcomers: told.next() == Some(true),
-            connections: told.collect(),
+            end: ready.next() == Some(true),
+            newcomers: ready.next() == Some(true),
+            connections: ready.collect(),
         }
     }
 
@@ -138,7 +138,7 @@ impl HttpEventLoop {
     }
 }
 
-/// What the kernel has told.
+/// Which sockets are ready, as the kernel has told.
 struct SocketReadiness {
     end: bool,
     newcomers: bool,

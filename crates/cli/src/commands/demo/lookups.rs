@@ -84,17 +84,17 @@ pub fn look_up(store: &Store, files: &[File], lookups: u64, threads: usize) -> R
     let (side_by_side, seconds) = in_threads(files, threads, |thread, _| {
         let mut client = client()?;
         client.side_by_side(share(lookups, thread))?;
-        Ok(client.seen)
+        Ok(client.tally)
     })?;
     let (one_by_one, _) = in_threads(files, threads, |thread, _| {
         let mut client = client()?;
         client.one_by_one(share(timed, thread))?;
-        Ok(client.seen)
+        Ok(client.tally)
     })?;
     bar.finish_and_clear();
     let mut all = LookupTally::new();
-    for seen in side_by_side.into_iter().chain(one_by_one) {
-        all.add(&seen);
+    for tally in side_by_side.into_iter().chain(one_by_one) {
+        all.add(&tally);
     }
     Ok(Lookups {
         hits: all.hits,
@@ -105,7 +105,7 @@ pub fn look_up(store: &Store, files: &[File], lookups: u64, threads: usize) -> R
     })
 }
 
-/// What one thread has seen.
+/// What one thread has counted of its lookups.
 struct LookupTally {
     hits: Cost,
     misses: Cost,
@@ -141,7 +141,7 @@ struct Client<'a> {
     files: &'a [File],
     bar: &'a ProgressBar,
     chance: ThreadRng,
-    seen: LookupTally,
+    tally: LookupTally,
 }
 
 impl<'a> Client<'a> {
@@ -151,7 +151,7 @@ impl<'a> Client<'a> {
             files,
             bar,
             chance: rand::rng(),
-            seen: LookupTally::new(),
+            tally: LookupTally::new(),
         }
     }
 
@@ -197,12 +197,12 @@ impl<'a> Client<'a> {
         });
         failed?;
         // An answer that never came is as bad as a wrong one.
-        self.seen.wrong += wrong + (keys.len() as u64 - answers);
+        self.tally.wrong += wrong + (keys.len() as u64 - answers);
         let after = self.table.counters().operation(GET);
         let cost = if miss {
-            &mut self.seen.misses
+            &mut self.tally.misses
         } else {
-            &mut self.seen.hits
+            &mut self.tally.hits
         };
         cost.add(before, after);
         Ok(())
@@ -216,10 +216,10 @@ impl<'a> Client<'a> {
             let key = absent.as_deref().unwrap_or(&file.path);
             let since = Instant::now();
             let answer = self.table.get(key)?;
-            self.seen
+            self.tally
                 .latency
                 .saturating_record(since.elapsed().as_nanos() as u64);
-            self.seen.wrong += u64::from(!is_right(file, miss, answer.as_deref()));
+            self.tally.wrong += u64::from(!is_right(file, miss, answer.as_deref()));
             if lookup % BATCH as u64 == 0 {
                 self.bar.inc(BATCH as u64);
             }

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::memory_node::MemoryNode;
 use crate::number::count;
 use crate::output;
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use crew::TABLE;
 use farslot::{FieldSize, Store, TableOptions};
 use report::Report;
@@ -94,7 +94,7 @@ fn measure<'w>(
         filled,
         lookups,
         threads,
-        table_bytes: TableDescription::of(&record.scheme).table_bytes,
+        table_bytes: SchemeShape::of(&record.scheme).table_bytes,
     })
 }
 

@@ -22,7 +22,7 @@ use ranks::{ChildOptions, Fabric, RankArgs, StatePlacement};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subject::{ExplorationOutcome, ExploredModel};
+use subject::{ExplorationOutcome, ExplorationSubject};
 
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
@@ -73,13 +73,13 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let is_file = Path::new(&args.model)
         .extension()
         .is_some_and(|end| end == "pnml");
-    let found = if is_file || Path::new(&args.model).is_file() {
+    let outcome = if is_file || Path::new(&args.model).is_file() {
         explore_file(&args)?
     } else {
         explore_named(&args)?
     };
     // Of several processes only rank 0 tells what they have found.
-    let Some(ExplorationOutcome { report, trace }) = found else {
+    let Some(ExplorationOutcome { report, trace }) = outcome else {
         return Ok(());
     };
     if context.json {
@@ -136,7 +136,7 @@ fn explore_file(args: &Args) -> Result<Option<ExplorationOutcome>> {
     }
     let invariant = invariant(args, &net)?;
     if args.ranks.are_given() {
-        return explore_together(args, ExploredModel::Net(net, invariant));
+        return explore_together(args, ExplorationSubject::Net(net, invariant));
     }
     let (explored, packed) = on_progress(true, |progress| {
         let journal = args.journal.as_deref();
@@ -165,7 +165,7 @@ fn explore_named(args: &Args) -> Result<Option<ExplorationOutcome>> {
         return usage("--reach");
     }
     if args.ranks.are_given() {
-        return explore_together(args, ExploredModel::Named(args.model.clone(), model));
+        return explore_together(args, ExplorationSubject::Named(args.model.clone(), model));
     }
     let options = Options {
         check_invariant: true,
@@ -191,7 +191,7 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>
             let reason = "with --symbolic, processes share one machine's memory: --over shm";
             return Err(Failure::Usage(reason.into()));
         }
-        let (mut job, _children) = args.ranks.join(&told(args, options.memory))?;
+        let (mut job, _children) = args.ranks.join(&child_options(args, options.memory))?;
         let failed = |error: ExploreError| Failure::Failed(error.to_string());
         let terms = Terms::of_net(net, None);
         let memory = share_memory(&mut job, &options, terms).map_err(failed)?;
@@ -214,7 +214,7 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>
 }
 
 /// What the processes are told that this one starts.
-fn told(args: &Args, memory: u64) -> ChildOptions<'_> {
+fn child_options(args: &Args, memory: u64) -> ChildOptions<'_> {
     ChildOptions {
         model: &args.model,
         invariant: args.invariant.as_deref(),
@@ -227,7 +227,10 @@ fn told(args: &Args, memory: u64) -> ChildOptions<'_> {
 }
 
 /// Explores with other processes. Nothing is to be told but by rank 0.
-fn explore_together(args: &Args, subject: ExploredModel) -> Result<Option<ExplorationOutcome>> {
+fn explore_together(
+    args: &Args,
+    subject: ExplorationSubject,
+) -> Result<Option<ExplorationOutcome>> {
     if args.threads.is_some() {
         let reason = "several processes have one thread each: without --threads";
         return Err(Failure::Usage(reason.into()));
@@ -246,7 +249,7 @@ fn explore_together(args: &Args, subject: ExploredModel) -> Result<Option<Explor
             .simulated(ranks, table, args.ranks.seed, &options)
             .map(Some);
     }
-    let (job, _children) = args.ranks.join(&told(args, options.memory))?;
+    let (job, _children) = args.ranks.join(&child_options(args, options.memory))?;
     let shape = subject.rings(job.ranks())?;
     let journal = match args.journal {
         Some(_) => "written",
@@ -260,10 +263,10 @@ fn explore_together(args: &Args, subject: ExploredModel) -> Result<Option<Explor
     let table = args.ranks.shared(job.ranks(), options.memory);
     let team = ranks::meet(job, &args.ranks.over(), shape, table, terms)?;
     let (first, journal) = (team.rank() == 0, args.journal.as_deref());
-    let found = on_progress(first, |progress| {
+    let outcome = on_progress(first, |progress| {
         team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)
     })?;
-    Ok(first.then_some(found))
+    Ok(first.then_some(outcome))
 }
 
 /// What every marking must meet: of `--reach` the contrary, so that a goal is found as a violation

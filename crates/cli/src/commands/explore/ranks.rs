@@ -110,14 +110,14 @@ impl RankArgs {
     }
 
     /// Joins the other processes, which this one starts if that is asked for.
-    pub fn join(&self, told: &ChildOptions<'_>) -> Result<(Job, Children)> {
+    pub fn join(&self, child: &ChildOptions<'_>) -> Result<(Job, Children)> {
         let failed = |error: farslot_set::job::JobError| Failure::Failed(error.to_string());
         let Some(ranks) = self.processes else {
             let launch = self.launch()?;
             return Ok((Job::join(launch).map_err(failed)?, Children::default()));
         };
         job::start(ranks, |rank, address| {
-            self.command(told, rank, ranks, address)
+            self.command(child, rank, ranks, address)
         })
     }
 
@@ -137,7 +137,7 @@ impl RankArgs {
 
     fn command(
         &self,
-        told: &ChildOptions<'_>,
+        child: &ChildOptions<'_>,
         rank: u32,
         ranks: u32,
         address: &str,
@@ -153,7 +153,7 @@ impl RankArgs {
             ("--ranks", ranks.to_string().into()),
             ("--over", over.into()),
             ("--listen", self.listen.clone().into()),
-            ("--memory", format!("{}B", told.memory).into()),
+            ("--memory", format!("{}B", child.memory).into()),
             (
                 "--table",
                 match self.table {
@@ -162,21 +162,21 @@ impl RankArgs {
                 },
             ),
         ];
-        if let Some(formula) = told.invariant {
+        if let Some(formula) = child.invariant {
             options.push(("--invariant", formula.into()));
         }
-        if let Some(formula) = told.reach {
+        if let Some(formula) = child.reach {
             options.push(("--reach", formula.into()));
         }
-        if let Some(path) = told.journal {
+        if let Some(path) = child.journal {
             options.push(("--journal", path.into()));
         }
-        if let Some(threads) = told.threads {
+        if let Some(threads) = child.threads {
             options.push(("--threads", threads.to_string().into()));
         }
         let mut command = Command::new(program);
         command.arg("explore");
-        if told.symbolic {
+        if child.symbolic {
             command.arg("--symbolic");
         }
         for (name, value) in options {
@@ -186,7 +186,7 @@ impl RankArgs {
             argument.push(value);
             command.arg(argument);
         }
-        command.args(["--", told.model]);
+        command.args(["--", child.model]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(command)
     }

@@ -13,7 +13,7 @@ use farslot_explore::report::Report;
 use farslot_explore::{ExploreError, Terms};
 use std::path::Path;
 
-/// What a command has to tell.
+/// What a command has to tell of an exploration.
 pub(super) struct ExplorationOutcome {
     pub(super) report: Report,
     /// The steps to a state that violates the invariant.
@@ -25,13 +25,13 @@ const CHAOS: f64 = 0.6;
 
 /// A model, and what is to be checked of it.
 #[derive(Clone)]
-pub(super) enum ExploredModel {
+pub(super) enum ExplorationSubject {
     Net(Net, Option<Formula>),
     /// A model by its name.
     Named(String, Named),
 }
 
-impl ExploredModel {
+impl ExplorationSubject {
     /// The rings that the ranks need.
     pub(super) fn rings(&self, ranks: u32) -> Result<RingShape> {
         let shape = match self {

@@ -17,9 +17,10 @@ pub struct BadLines {
     show: u64,
     /// The first line that ends it all, where one does.
     stop_at: AtomicU64,
-    seen: Mutex<BadLineTally>,
+    tally: Mutex<BadLineTally>,
 }
 
+/// How many lines were bad, and the first of them.
 #[derive(Default)]
 struct BadLineTally {
     count: u64,
@@ -36,7 +37,7 @@ impl BadLines {
             most,
             show,
             stop_at: AtomicU64::new(u64::MAX),
-            seen: Mutex::default(),
+            tally: Mutex::default(),
         }
     }
 
@@ -45,11 +46,11 @@ impl BadLines {
         if self.strict {
             self.stop_at.fetch_min(bad.line, Ordering::Relaxed);
         }
-        let mut seen = self.lock();
-        seen.count += 1;
-        seen.first.insert(bad.line, bad.reason);
-        if seen.first.len() as u64 > self.show.max(1) {
-            seen.first.pop_last();
+        let mut tally = self.lock();
+        tally.count += 1;
+        tally.first.insert(bad.line, bad.reason);
+        if tally.first.len() as u64 > self.show.max(1) {
+            tally.first.pop_last();
         }
     }
 
@@ -66,43 +67,43 @@ impl BadLines {
 
     /// Shows the first of them to people.
     pub fn note(&self) {
-        let seen = self.lock();
-        for (line, reason) in seen.first.iter().take(self.show as usize) {
+        let tally = self.lock();
+        for (line, reason) in tally.first.iter().take(self.show as usize) {
             output::note(format_args!("line {line}: {reason}"));
         }
-        let shown = self.show.min(seen.count);
-        if seen.count > shown && shown > 0 {
-            let more = output::counted(seen.count - shown, "more bad line");
+        let shown = self.show.min(tally.count);
+        if tally.count > shown && shown > 0 {
+            let more = output::counted(tally.count - shown, "more bad line");
             output::note(format_args!("and {more} (--show-bad)"));
         }
     }
 
     /// Those that are shown, for machines.
     pub fn shown(&self) -> Vec<Value> {
-        let seen = self.lock();
-        let first = seen.first.iter().take(self.show as usize);
+        let tally = self.lock();
+        let first = tally.first.iter().take(self.show as usize);
         let object = |(line, reason)| json!({ "line": line, "reason": reason });
         first.map(object).collect()
     }
 
     /// The failure, if there were more than may be.
     pub fn failure(&self) -> Option<Failure> {
-        let seen = self.lock();
-        let (line, reason) = seen.first.first_key_value()?;
+        let tally = self.lock();
+        let (line, reason) = tally.first.first_key_value()?;
         if self.strict {
             return Some(Failure::Failed(format!("line {line}: {reason}")));
         }
-        (seen.count > self.most).then(|| {
+        (tally.count > self.most).then(|| {
             Failure::Failed(format!(
                 "{}, more than --max-bad {} allows; the first is line {line}: {reason}",
-                output::counted(seen.count, "bad line"),
+                output::counted(tally.count, "bad line"),
                 self.most
             ))
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, BadLineTally> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ mod workers;
 use crate::context::{Context, start_writing};
 use crate::failure::{Failure, Result};
 use crate::output;
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use bad_lines::BadLines;
 use farslot::{Scheme, Store, Table};
 pub use source::Args;
@@ -111,7 +111,7 @@ fn threads(asked: Option<u64>, table: &Table) -> Result<usize> {
     if let Some(asked) = asked.filter(|asked| *asked > 1) {
         output::note(format_args!(
             "one thread puts, not {asked}: a {} table admits one writer",
-            TableDescription::of(table.scheme()).scheme
+            SchemeShape::of(table.scheme()).scheme
         ));
     }
     start_writing(table)?;
@@ -136,7 +136,7 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
     output::note(format_args!(
         "created {}: {}",
         record.name,
-        TableDescription::of_new(&record, store.address().nodes().len() as u64).summary()
+        SchemeShape::of_new(&record, store.address().nodes().len() as u64).summary()
     ));
     Ok(store.table(&args.table)?)
 }

@@ -9,7 +9,7 @@ use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::output;
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
 use farslot::{FieldSize, Scheme, Store, StoreError, Table, TableOptions};
@@ -90,7 +90,7 @@ struct Limits {
 impl Limits {
     /// Those of a table that is there.
     fn of(table: &Table) -> Self {
-        let TableDescription { key, value, .. } = TableDescription::of(table.scheme());
+        let SchemeShape { key, value, .. } = SchemeShape::of(table.scheme());
         Self { key, value }
     }
 
@@ -131,16 +131,16 @@ pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> 
         let name = args.table.clone();
         return Err(StoreError::TableExists { name }.into());
     }
-    let whole = read_source(source, Limits::asked(&args.shape), bad)?;
-    let options = whole.options(&args.shape)?;
-    let new = store.build(&args.table, &options, &whole.borrowed())?;
+    let all = read_source(source, Limits::asked(&args.shape), bad)?;
+    let options = all.options(&args.shape)?;
+    let new = store.build(&args.table, &options, &all.borrowed())?;
     let table = store.table(&args.table)?;
     output::note(format_args!(
         "created {}: {}",
         args.table,
-        TableDescription::of(table.scheme()).summary()
+        SchemeShape::of(table.scheme()).summary()
     ));
-    Ok(whole.loaded(new))
+    Ok(all.loaded(new))
 }
 
 /// Builds an empty table that is there.
@@ -153,10 +153,10 @@ pub fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<LoadRe
         // Before anything is read.
         start_writing(&table)?;
     }
-    let whole = read_source(source, Limits::of(&table), bad)?;
-    let new = table.build(&whole.borrowed())?;
+    let all = read_source(source, Limits::of(&table), bad)?;
+    let new = table.build(&all.borrowed())?;
     table.close()?;
-    Ok(whole.loaded(new))
+    Ok(all.loaded(new))
 }
 
 /// Refuses a table that is written record by record.
@@ -181,7 +181,7 @@ fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<Fi
     if bytes > most {
         return Err(short_of_memory(bytes, most));
     }
-    let whole = source.read_with("reading", |reader| read(reader, limits, bad, most))?;
+    let all = source.read_with("reading", |reader| read(reader, limits, bad, most))?;
     if let Some(failure) = bad.failure() {
         // Of a part of its records it is not to be made.
         bad.note();
@@ -189,10 +189,10 @@ fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<Fi
     }
     output::note(format_args!(
         "read {} into {} of memory; building",
-        output::counted(whole.records.len() as u64, "record"),
-        output::sized(whole.bytes)
+        output::counted(all.records.len() as u64, "record"),
+        output::sized(all.bytes)
     ));
-    Ok(whole)
+    Ok(all)
 }
 
 /// The failure of records that take more memory than there is.
@@ -215,12 +215,12 @@ fn read<R: BufRead>(
     bad: &BadLines,
     most: u64,
 ) -> Result<FileRecords> {
-    let mut whole = FileRecords::default();
+    let mut all = FileRecords::default();
     while let Some(line) = reader.next().map_err(Failure::io("reading"))? {
         match line.and_then(|record| fitting(record, limits)) {
             Ok(record) => {
-                whole.bytes += (record.key.len() + record.value.len()) as u64 + OVERHEAD;
-                whole.records.push(record);
+                all.bytes += (record.key.len() + record.value.len()) as u64 + OVERHEAD;
+                all.records.push(record);
             }
             Err(line) => {
                 let number = line.line;
@@ -230,11 +230,11 @@ fn read<R: BufRead>(
                 }
             }
         }
-        if whole.bytes > most {
-            return Err(short_of_memory(whole.bytes, most));
+        if all.bytes > most {
+            return Err(short_of_memory(all.bytes, most));
         }
     }
-    Ok(whole)
+    Ok(all)
 }
 
 fn fitting(record: Record, limits: Limits) -> std::result::Result<Record, BadLine> {
@@ -278,14 +278,14 @@ mod tests {
             header: Some(false),
         };
         let mut reader = Reader::new(Format::Csv, input.as_bytes(), &columns)?;
-        let whole = read(&mut reader, limits, &bad, most)?;
-        Ok((whole, bad.count()))
+        let all = read(&mut reader, limits, &bad, most)?;
+        Ok((all, bad.count()))
     }
 
     #[test]
     fn records_that_do_not_fit_are_bad_lines() {
-        let (whole, bad) = read_lines("a,1\nlong,2\n,3\nb,4\n", 10_000).unwrap();
-        assert_eq!(whole.borrowed(), [(&b"a"[..], &b"1"[..]), (b"b", b"4")]);
+        let (all, bad) = read_lines("a,1\nlong,2\n,3\nb,4\n", 10_000).unwrap();
+        assert_eq!(all.borrowed(), [(&b"a"[..], &b"1"[..]), (b"b", b"4")]);
         assert_eq!(bad, 2);
     }
 

@@ -5,7 +5,7 @@ use super::bad_lines::BadLines;
 use crate::context::start_writing;
 use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
-use crate::shape::TableDescription;
+use crate::shape::SchemeShape;
 use crate::visit::is_missing;
 use farslot::index::IndexError;
 use farslot::{Expiry, Store, StoreError, Table};
@@ -86,8 +86,8 @@ impl<'a> Loader<'a> {
     /// same.
     pub fn load<R: BufRead>(&mut self, reader: &mut Reader<R>) -> Result<LoadReport> {
         let name = self.table.name();
-        let ordered = !TableDescription::of(self.table.scheme()).multi_key;
-        let putting = LoadMode {
+        let ordered = !SchemeShape::of(self.table.scheme()).multi_key;
+        let mode = LoadMode {
             bad: self.bad,
             ordered,
             partial: self.partial,
@@ -100,7 +100,7 @@ impl<'a> Loader<'a> {
                 let (sender, batches) = sync_channel(WAITING);
                 let work = move || {
                     let mut loaded = LoadReport::default();
-                    let done = putting.batches(store, name, &batches, &mut loaded);
+                    let done = mode.batches(store, name, &batches, &mut loaded);
                     if done.is_err() {
                         stop.store(true, Ordering::Relaxed);
                     }

@@ -105,11 +105,11 @@ pub struct Mightier {
 /// The grants of a file, and which of them are in force.
 pub struct GrantFile {
     mightier: Mightier,
-    held: BTreeMap<String, GrantEntry>,
+    states: BTreeMap<String, GrantState>,
 }
 
-/// A grant of the file.
-struct GrantEntry {
+/// A grant of the file, and whether it is in force.
+struct GrantState {
     grant: TableGrant,
     in_force: bool,
     /// The ids of its tables when it was put in force.
@@ -118,7 +118,7 @@ struct GrantEntry {
     told: Option<String>,
 }
 
-impl GrantEntry {
+impl GrantState {
     fn new(grant: TableGrant) -> Self {
         Self {
             grant,
@@ -216,24 +216,27 @@ impl GrantFile {
     /// file, as [`secrets_in`].
     pub fn read(file: &Path, mightier: Mightier) -> Result<Self> {
         let grants = grants_of(file, &mightier)?;
-        let held = grants
+        let states = grants
             .into_iter()
-            .map(|grant| (grant.name.clone(), GrantEntry::new(grant)));
+            .map(|grant| (grant.name.clone(), GrantState::new(grant)));
         Ok(Self {
             mightier,
-            held: held.collect(),
+            states: states.collect(),
         })
     }
 
     /// All of them, in force or not.
     pub fn all(&self) -> Vec<TableGrant> {
-        self.held.values().map(|held| held.grant.clone()).collect()
+        self.states
+            .values()
+            .map(|state| state.grant.clone())
+            .collect()
     }
 
     /// Puts those in force that are not, as far as their tables are there.
     pub fn put_in_force(&mut self, server: &Server) {
-        for held in self.held.values_mut() {
-            held.try_put_in_force(server);
+        for state in self.states.values_mut() {
+            state.try_put_in_force(server);
         }
     }
 
@@ -248,23 +251,23 @@ impl GrantFile {
     /// Where something is wrong with it: nothing changes then.
     pub fn reload(&mut self, file: &Path, server: &Server) -> Result<()> {
         let grants = grants_of(file, &self.mightier)?;
-        let mut before = std::mem::take(&mut self.held);
+        let mut before = std::mem::take(&mut self.states);
         for grant in grants {
-            let held = match before.remove(&grant.name) {
-                Some(held) if held.grant == grant => held,
-                Some(held) if held.in_force && differ_in_proof_alone(&held.grant, &grant) => {
-                    held.change_proof(grant, server)
+            let state = match before.remove(&grant.name) {
+                Some(state) if state.grant == grant => state,
+                Some(state) if state.in_force && differ_in_proof_alone(&state.grant, &grant) => {
+                    state.change_proof(grant, server)
                 }
                 Some(other) => {
                     other.end(server);
-                    GrantEntry::new(grant)
+                    GrantState::new(grant)
                 }
-                None => GrantEntry::new(grant),
+                None => GrantState::new(grant),
             };
-            self.held.insert(held.grant.name.clone(), held);
+            self.states.insert(state.grant.name.clone(), state);
         }
-        for held in before.into_values() {
-            held.end(server);
+        for state in before.into_values() {
+            state.end(server);
         }
         self.put_in_force(server);
         Ok(())
@@ -272,8 +275,8 @@ impl GrantFile {
 
     /// Revokes all.
     pub fn end(&mut self, server: &Server) {
-        for held in std::mem::take(&mut self.held).into_values() {
-            held.end(server);
+        for state in std::mem::take(&mut self.states).into_values() {
+            state.end(server);
         }
     }
 }

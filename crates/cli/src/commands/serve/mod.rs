@@ -79,18 +79,18 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     if restores {
         server.open_to_clients()?;
     }
-    let beside = SideServices::start(&plan, &server, snapshots.as_ref())?;
-    announce(&plan, &server, &beside, context.json)?;
-    let running = ServingNode::new(
+    let services = SideServices::start(&plan, &server, snapshots.as_ref())?;
+    announce(&plan, &server, &services, context.json)?;
+    let node = ServingNode::new(
         &server,
         plan.admission,
-        beside,
+        services,
         snapshots.as_ref(),
         audit.map(|audit| Tables::new(audit, &server)),
         kept,
         &context.settings,
     );
-    running.until_told(&told);
+    node.until_told(&told);
     tell_service_manager(&[NotifyState::Stopping]);
     if let Some(snapshots) = snapshots {
         // The last snapshots have all that was acknowledged.
@@ -148,12 +148,12 @@ fn is_loopback(authority: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-fn announce(plan: &Plan, server: &Server, beside: &SideServices, as_json: bool) -> Result<()> {
+fn announce(plan: &Plan, server: &Server, services: &SideServices, as_json: bool) -> Result<()> {
     let pid = std::process::id();
     let bytes = plan.bytes;
     let addresses = server.addresses().iter();
     let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
-    let (redis, metrics) = (beside.redis(plan), beside.metrics(plan));
+    let (redis, metrics) = (services.redis(plan), services.metrics(plan));
     let serving = format!(
         "serving {} at {}",
         output::sized(bytes),

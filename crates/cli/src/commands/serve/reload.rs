@@ -15,7 +15,7 @@ pub(super) fn values_of(settings: &Settings) -> OptionValues {
         .collect()
 }
 
-/// What the options are now, beside those that are in force.
+/// How the options differ now from those that are in force.
 pub(super) struct OptionChanges<'f> {
     in_force: &'f mut OptionValues,
     now: OptionValues,

@@ -33,7 +33,7 @@ pub(super) struct ServingNode<'r> {
     server: &'r Server,
     /// Where clients are admitted: over a network.
     admission: Option<Admission>,
-    beside: SideServices,
+    services: SideServices,
     snapshots: Option<&'r Snapshots>,
     tables: Option<Tables>,
     kept: Option<SupervisedKeeper>,
@@ -45,7 +45,7 @@ impl<'r> ServingNode<'r> {
     pub(super) fn new(
         server: &'r Server,
         admission: Option<Admission>,
-        beside: SideServices,
+        services: SideServices,
         snapshots: Option<&'r Snapshots>,
         tables: Option<Tables>,
         kept: Option<SupervisedKeeper>,
@@ -55,7 +55,7 @@ impl<'r> ServingNode<'r> {
             in_force: values_of(settings),
             server,
             admission,
-            beside,
+            services,
             snapshots,
             tables,
             kept,
@@ -108,7 +108,8 @@ impl<'r> ServingNode<'r> {
             admission.reload(&args, &context, self.server, &mut changes);
         }
         let admission = self.admission.as_ref();
-        self.beside.reload(&args, &context, admission, &mut changes);
+        self.services
+            .reload(&args, &context, admission, &mut changes);
         if let Some(snapshots) = self.snapshots {
             snapshots.reload(&args.snapshots, &mut changes);
         }

@@ -146,8 +146,8 @@ pub fn start(
     };
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
-    let known = match (is_back, args.restore) {
-        (Some(true), _) => known(store, snapshots(directory, 0)?)?,
+    let files = match (is_back, args.restore) {
+        (Some(true), _) => files_of(store, snapshots(directory, 0)?)?,
         (_, true) => restore(args, store, directory, addresses, args.found(directory)?)?,
         (_, false) => args.found(directory).map(|_| SnapshotFiles::new())?,
     };
@@ -167,7 +167,7 @@ pub fn start(
     let mut keeper = SnapshotKeeper {
         store: store.clone(),
         directory: directory.clone(),
-        known,
+        files,
         metrics: metrics.clone(),
     };
     let thread = std::thread::Builder::new().name("snapshots".into());
@@ -206,7 +206,7 @@ fn restore(
         node: named.cloned().collect(),
         ..RestoreOptions::default()
     };
-    let mut known = SnapshotFiles::new();
+    let mut files = SnapshotFiles::new();
     // Of one table there may be its own part and a snapshot of all.
     let tables: BTreeSet<_> = found.into_iter().map(|snapshot| snapshot.table).collect();
     for table in tables {
@@ -219,35 +219,36 @@ fn restore(
             output::counted(restored.records, "record"),
             farslot::fabric::tcp::utc_time(restored.begun),
         ));
-        known.insert(table, BTreeSet::from([restored.path]));
+        files.insert(table, BTreeSet::from([restored.path]));
     }
-    Ok(known)
+    Ok(files)
 }
 
 /// The snapshots that there are of the tables in the store. Others are left alone: they may be of a
 /// table that was dropped, or of another node.
-fn known(store: &Store, found: Vec<SnapshotInfo>) -> Result<SnapshotFiles> {
+fn files_of(store: &Store, found: Vec<SnapshotInfo>) -> Result<SnapshotFiles> {
     let tables = store.tables()?;
-    let mut known = SnapshotFiles::new();
+    let mut files = SnapshotFiles::new();
     for SnapshotInfo { table, path, .. } in found {
         if tables.iter().any(|there| there.name == table) {
-            known.entry(table).or_default().insert(path);
+            files.entry(table).or_default().insert(path);
             continue;
         }
         output::note(format_args!(
             "the memory that was kept has no table {table:?}: its snapshot is left as it is"
         ));
     }
-    Ok(known)
+    Ok(files)
 }
 
 /// Tables that this process has written or restored snapshots of, and their files.
 type SnapshotFiles = HashMap<String, BTreeSet<PathBuf>>;
 
+/// The writer of snapshots, and those that it has to keep.
 struct SnapshotKeeper {
     store: Store,
     directory: PathBuf,
-    known: SnapshotFiles,
+    files: SnapshotFiles,
     metrics: SnapshotMetrics,
 }
 
@@ -277,14 +278,14 @@ impl SnapshotKeeper {
                 keep,
                 // Nothing was lost since this process has started: another table of the name is
                 // what its user wants there.
-                force: self.known.contains_key(name),
+                force: self.files.contains_key(name),
             };
             let store = &self.store;
             let taken = store.snapshot_own_part(table, &self.directory, &options, &go_on);
             match taken {
                 Ok(SnapshotInfo { path, .. }) => {
                     last.insert(path.clone());
-                    self.known.entry(name.clone()).or_default().insert(path);
+                    self.files.entry(name.clone()).or_default().insert(path);
                 }
                 Err(StoreError::NoSuchTable { .. }) => {}
                 Err(error) => {
@@ -297,7 +298,7 @@ impl SnapshotKeeper {
         // A table that is not listed may have another name by now, or an entry that is damaged:
         // what was its snapshot may be all that there is of it.
         if all_written {
-            self.known.retain(|name, paths| {
+            self.files.retain(|name, paths| {
                 let is_there = tables.iter().any(|table| table.name == *name);
                 // Of a table that was dropped, and another has its name: the node had another part
                 // of it. What a client has made of a whole table stays for as long as there is one.

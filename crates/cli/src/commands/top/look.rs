@@ -30,7 +30,7 @@ pub(super) struct Node {
     pub(super) scrape: Option<Scrape>,
 }
 
-/// A table.
+/// What was seen of a table.
 pub(super) struct TableOverview {
     pub(super) name: String,
     pub(super) scheme: &'static str,
@@ -84,7 +84,7 @@ impl StoreWatch {
         };
         errors.extend(listing.damaged.iter().map(ToString::to_string));
         let mut before = std::mem::take(open);
-        let mut seen = Vec::with_capacity(listing.tables.len());
+        let mut tables = Vec::with_capacity(listing.tables.len());
         for record in &listing.tables {
             // Of one over several nodes, the record of any of its parts is listed.
             let is_it = |table: &Table| table.name() == record.name;
@@ -94,14 +94,14 @@ impl StoreWatch {
             };
             match table.and_then(|table| Ok((see(&table)?, table))) {
                 Ok((of_table, table)) => {
-                    seen.push(of_table);
+                    tables.push(of_table);
                     open.push(table);
                 }
                 // It is opened anew at the next look.
                 Err(failure) => errors.push(format!("{}: {failure}", record.name)),
             }
         }
-        seen
+        tables
     }
 }
 

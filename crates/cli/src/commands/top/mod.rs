@@ -46,17 +46,17 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     // What fails here is told before the screen is drawn over.
     let watch = StoreWatch::new(context.store()?, args.metrics);
     let every = Duration::from_secs(args.every);
-    let looks = looks_of(watch, every)?;
+    let overviews = overviews_of(watch, every)?;
     let mut terminal = ratatui::init();
-    let shown = show(&mut terminal, &looks, every);
+    let shown = show(&mut terminal, &overviews, every);
     ratatui::restore();
     shown
 }
 
 /// Looks at the store from a thread of its own: one that waits for a node which is down does not
 /// keep keys from being answered.
-fn looks_of(watch: StoreWatch, every: Duration) -> Result<mpsc::Receiver<StoreOverview>> {
-    let (tell, looks) = mpsc::channel();
+fn overviews_of(watch: StoreWatch, every: Duration) -> Result<mpsc::Receiver<StoreOverview>> {
+    let (tell, overviews) = mpsc::channel();
     let thread = std::thread::Builder::new().name("farslot-top".into());
     let started = thread.spawn(move || {
         let mut tables = Vec::new();
@@ -69,18 +69,20 @@ fn looks_of(watch: StoreWatch, every: Duration) -> Result<mpsc::Receiver<StoreOv
         }
     });
     started.map_err(Failure::io("a thread"))?;
-    Ok(looks)
+    Ok(overviews)
 }
 
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    looks: &mpsc::Receiver<StoreOverview>,
+    overviews: &mpsc::Receiver<StoreOverview>,
     every: Duration,
 ) -> Result<()> {
     let failed = || Failure::io("the terminal");
     let mut screen = Screen::new(every);
     loop {
-        looks.try_iter().for_each(|look| screen.take(look));
+        overviews
+            .try_iter()
+            .for_each(|overview| screen.take(overview));
         let draw = |frame: &mut ratatui::Frame<'_>| screen.draw(frame);
         terminal.draw(draw).map_err(failed())?;
         if !event::poll(TICK).map_err(failed())? {

@@ -42,8 +42,8 @@ impl Screen {
     }
 
     /// Shows another look from now on.
-    pub(super) fn take(&mut self, look: StoreOverview) {
-        self.before = self.now.replace(look);
+    pub(super) fn take(&mut self, overview: StoreOverview) {
+        self.before = self.now.replace(overview);
         if let Some(rate) = self.rate() {
             self.rates.push_back(rate as u64);
             if self.rates.len() > KEPT {
@@ -62,14 +62,14 @@ impl Screen {
     /// What the lowest box draws: verbs a second, or records where no metrics are asked for.
     fn rate(&self) -> Option<f64> {
         let (now, before) = (self.now.as_ref()?, self.before.as_ref()?);
-        let of = |look: &StoreOverview| match has_metrics(now) {
-            true => look
+        let of = |overview: &StoreOverview| match has_metrics(now) {
+            true => overview
                 .nodes
                 .iter()
                 .filter_map(|node| node.scrape)
                 .map(|of| of.verbs)
                 .sum(),
-            false => look.tables.iter().map(records_of).sum::<f64>(),
+            false => overview.tables.iter().map(records_of).sum::<f64>(),
         };
         Some((of(now) - of(before)).abs() / self.seconds()?)
     }
@@ -188,7 +188,7 @@ impl Screen {
             ("memory", Constraint::Length(10), true, 0),
         ];
         let rows = now.tables.iter().skip(self.first);
-        let rows = rows.map(|seen| self.table(seen)).collect();
+        let rows = rows.map(|table| self.table(table)).collect();
         let title = match (now.tables.len(), self.first) {
             (all, 0) => format!("tables: {all}"),
             (all, first) => format!("tables: {} to {all} of {all}", first + 1),
@@ -196,23 +196,23 @@ impl Screen {
         table(title, &columns, rows, width)
     }
 
-    fn table(&self, seen: &TableOverview) -> Vec<Cell<'static>> {
-        let Some(counts) = &seen.counts else {
+    fn table(&self, table: &TableOverview) -> Vec<Cell<'static>> {
+        let Some(counts) = &table.counts else {
             return vec![
-                Cell::from(seen.name.clone()),
-                Cell::from(seen.scheme),
+                Cell::from(table.name.clone()),
+                Cell::from(table.scheme),
                 right("not built".into()),
                 empty(),
                 empty(),
                 empty(),
                 empty(),
-                right(sized(seen.bytes)),
+                right(sized(table.bytes)),
             ];
         };
         let mut before = self.before.iter().flat_map(|before| &before.tables);
-        let before = before.find(|other| other.name == seen.name);
+        let before = before.find(|other| other.name == table.name);
         let change = before.zip(self.seconds()).map_or(0.0, |(before, seconds)| {
-            ((records_of(seen) - records_of(before)) / seconds).round()
+            ((records_of(table) - records_of(before)) / seconds).round()
         });
         let sign = match change {
             change if change > 0.0 => "+",
@@ -224,14 +224,14 @@ impl Screen {
             _ => sized(counts.heap_used),
         };
         vec![
-            Cell::from(seen.name.clone()),
-            Cell::from(seen.scheme),
+            Cell::from(table.name.clone()),
+            Cell::from(table.scheme),
             right(grouped(counts.entries)),
             right(format!("{sign}{}", grouped(change.abs() as u64))),
             right(format!("{:.3}", counts.load_factor())),
             bar(counts.load_factor()),
             right(heap),
-            right(sized(seen.bytes)),
+            right(sized(table.bytes)),
         ]
     }
 
@@ -254,12 +254,13 @@ impl Screen {
     }
 }
 
-fn has_metrics(look: &StoreOverview) -> bool {
-    look.nodes.iter().any(|node| node.scrape.is_some())
+fn has_metrics(overview: &StoreOverview) -> bool {
+    overview.nodes.iter().any(|node| node.scrape.is_some())
 }
 
-fn records_of(seen: &TableOverview) -> f64 {
-    seen.counts
+fn records_of(table: &TableOverview) -> f64 {
+    table
+        .counts
         .as_ref()
         .map_or(0.0, |counts| counts.entries as f64)
 }

@@ -29,7 +29,7 @@ fn node(address: &str, verbs: Option<f64>) -> Node {
     }
 }
 
-fn seen(name: &str, entries: u64) -> TableOverview {
+fn table(name: &str, entries: u64) -> TableOverview {
     TableOverview {
         name: name.into(),
         scheme: "linear",
@@ -46,7 +46,7 @@ fn seen(name: &str, entries: u64) -> TableOverview {
     }
 }
 
-fn look(at: Instant, nodes: Vec<Node>, tables: Vec<TableOverview>) -> StoreOverview {
+fn overview(at: Instant, nodes: Vec<Node>, tables: Vec<TableOverview>) -> StoreOverview {
     StoreOverview {
         at,
         address: "tcp://a:1,b:2".into(),
@@ -72,8 +72,8 @@ fn rates_are_those_between_two_looks() {
     let since = Instant::now();
     let later = since + Duration::from_secs(2);
     let two = |verbs| vec![node("a:1", Some(verbs)), node("b:2", None)];
-    screen.take(look(since, two(1_000.0), vec![seen("users", 1_000)]));
-    screen.take(look(later, two(3_000.0), vec![seen("users", 5_000)]));
+    screen.take(overview(since, two(1_000.0), vec![table("users", 1_000)]));
+    screen.take(overview(later, two(3_000.0), vec![table("users", 5_000)]));
     let text = drawn(&screen, 120, 30);
     for part in [
         "tcp://a:1,b:2",
@@ -98,9 +98,9 @@ fn what_is_down_or_damaged_is_shown_and_tables_scroll() {
         address: "b:2".into(),
     });
     (down.report.memory, down.report.round_trip) = (None, None);
-    let tables = (0..40).map(|number| seen(&format!("table-{number}"), 1));
+    let tables = (0..40).map(|number| table(&format!("table-{number}"), 1));
     let nodes = vec![node("a:1", None), down];
-    let mut shown = look(Instant::now(), nodes, tables.collect());
+    let mut shown = overview(Instant::now(), nodes, tables.collect());
     shown
         .errors
         .push("entry 3 of the catalog is damaged".into());
@@ -125,10 +125,14 @@ fn columns_stay_where_nothing_is_known() {
     let mut screen = Screen::new(Duration::from_secs(1));
     let mut down = node("tcp://b:2", Some(1.0));
     (down.report.memory, down.report.round_trip) = (None, None);
-    let mut unbuilt = seen("sealed", 0);
+    let mut unbuilt = table("sealed", 0);
     unbuilt.counts = None;
     let nodes = vec![node("tcp://a:1", Some(1.0)), down];
-    screen.take(look(Instant::now(), nodes, vec![seen("t", 1), unbuilt]));
+    screen.take(overview(
+        Instant::now(),
+        nodes,
+        vec![table("t", 1), unbuilt],
+    ));
     for width in [80, 100, 140] {
         let text = drawn(&screen, width, 24);
         let ends = |row: &str, part: &str| {
@@ -153,7 +157,7 @@ fn no_size_is_too_small() {
     for (width, height) in [(1, 1), (5, 3), (20, 200), (300, 2)] {
         let mut screen = Screen::new(Duration::from_secs(1));
         let nodes = vec![node("a:1", Some(1.0))];
-        screen.take(look(Instant::now(), nodes, vec![seen("t", 1)]));
+        screen.take(overview(Instant::now(), nodes, vec![table("t", 1)]));
         drawn(&screen, width, height);
     }
 }
