@@ -6,7 +6,7 @@ use crate::commands::{self, DatabaseCommand, Moment, Request};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::frame::{Progress, RequestLimits, RequestParser};
-use crate::gathered::{Answer, Gathered, RequestAnswer, TurnOutcome};
+use crate::gathered::{Answer, ConnectionOutcome, Gathered, RequestAnswer};
 use crate::record::LONGEST_VALUE;
 use crate::reply::Reply;
 use crate::session::{self, Choices};
@@ -251,7 +251,7 @@ impl Connection {
             choices,
             output,
             answers,
-            done: TurnOutcome {
+            done: ConnectionOutcome {
                 bytes,
                 has_more: has_more || waits,
                 waits,
@@ -263,7 +263,7 @@ impl Connection {
     }
 
     /// Forgets input that was done.
-    pub(crate) fn consume(&mut self, done: TurnOutcome) {
+    pub(crate) fn consume(&mut self, done: ConnectionOutcome) {
         if done.bytes > 0 {
             self.since = Instant::now();
         }

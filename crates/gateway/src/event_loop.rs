@@ -17,7 +17,7 @@ mod tests;
 use crate::connection::Connection;
 use crate::databases::Databases;
 use crate::failure::Failure;
-use crate::gathered::{Longest, TurnOutcome};
+use crate::gathered::{ConnectionOutcome, Longest};
 use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{GatewayState, Notice};
@@ -443,7 +443,7 @@ impl EventLoop {
         let mut longest = self.shared.slow_log.is_slow(took).then(Longest::default);
         let done = gathered.into_iter();
         let done = done.map(|of| of.finish(&mut turn, &self.shared, longest.as_mut()));
-        let mut done: Vec<TurnOutcome> = done.collect();
+        let mut done: Vec<ConnectionOutcome> = done.collect();
         if let Some(longest) = longest {
             longest.remember(&self.shared, took);
         }
@@ -457,7 +457,7 @@ impl EventLoop {
         let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
         // The others have had no turn.
-        done.resize(taken.len(), TurnOutcome::WAITS);
+        done.resize(taken.len(), ConnectionOutcome::WAITS);
         let (waiting, served): (Vec<_>, Vec<_>) = taken
             .into_iter()
             .zip(done)

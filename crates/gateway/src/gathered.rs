@@ -46,12 +46,12 @@ pub(crate) struct Gathered<'r> {
     pub(crate) output: &'r mut Vec<u8>,
     pub(crate) parser: &'r mut RequestParser,
     pub(crate) answers: Vec<RequestAnswer<'r>>,
-    pub(crate) done: TurnOutcome,
+    pub(crate) done: ConnectionOutcome,
 }
 
 /// What a turn has done for a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TurnOutcome {
+pub(crate) struct ConnectionOutcome {
     /// Bytes of the input that were done.
     pub(crate) bytes: usize,
     /// Whether there may be more to do before more arrives.
@@ -66,7 +66,7 @@ pub(crate) struct TurnOutcome {
     pub(crate) commands: u64,
 }
 
-impl TurnOutcome {
+impl ConnectionOutcome {
     /// Of one that had no turn.
     pub(crate) const WAITS: Self = Self {
         bytes: 0,
@@ -112,7 +112,7 @@ impl<'r> Gathered<'r> {
         turn: &mut TurnSteps<'r>,
         shared: &GatewayState,
         mut longest: Option<&mut Longest<'r>>,
-    ) -> TurnOutcome {
+    ) -> ConnectionOutcome {
         let mut done = self.done;
         let before = self.output.len();
         let mut queued = 0;

@@ -14,7 +14,7 @@ use crate::commands::{self, Command, Request, Session, Transaction};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::frame::RequestParser;
-use crate::gathered::{Answer, Gathered, Longest, TurnOutcome};
+use crate::gathered::{Answer, ConnectionOutcome, Gathered, Longest};
 use crate::reply::{OK, Reply};
 use crate::transaction::Queue;
 use crate::turn::{TurnRoom, TurnSteps};
@@ -254,9 +254,9 @@ impl<'r> Requests<'_, 'r> {
             output: &mut output,
             parser: requests.parser,
             answers: requests.answers,
-            done: TurnOutcome {
+            done: ConnectionOutcome {
                 bytes: requests.input.len(),
-                ..TurnOutcome::WAITS
+                ..ConnectionOutcome::WAITS
             },
         };
         gathered.finish(&mut turn, shared, longest.as_mut());
