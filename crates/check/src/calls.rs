@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{HistoryClient, Model};
+use crate::{HistoryClient, SequentialModel};
 
 /// An operation as the search sees it.
 pub(crate) struct Call<'a, O, R> {
@@ -43,12 +43,12 @@ impl<R> Copy for CallReturn<'_, R> {}
 /// A known call's place, itself and its end.
 pub(crate) type Untaken<'a, M> = (
     usize,
-    &'a Call<'a, <M as Model>::Op, <M as Model>::Ret>,
-    CallReturn<'a, <M as Model>::Ret>,
+    &'a Call<'a, <M as SequentialModel>::Op, <M as SequentialModel>::Ret>,
+    CallReturn<'a, <M as SequentialModel>::Ret>,
 );
 
 /// The calls of a search. The known ones are placed one after the other, and put back.
-pub(crate) struct SearchCalls<'a, M: Model> {
+pub(crate) struct SearchCalls<'a, M: SequentialModel> {
     /// Calls with a result, and those without, each by time of invocation.
     pub known: Vec<&'a Call<'a, M::Op, M::Ret>>,
     pub unknown: Vec<&'a Call<'a, M::Op, M::Ret>>,
@@ -64,7 +64,7 @@ pub(crate) struct SearchCalls<'a, M: Model> {
     pub count_taken: usize,
 }
 
-impl<'a, M: Model> SearchCalls<'a, M> {
+impl<'a, M: SequentialModel> SearchCalls<'a, M> {
     /// All of `calls`, none taken.
     pub fn new(calls: &'a [Call<'a, M::Op, M::Ret>]) -> Self {
         let (mut known, mut unknown): (Vec<_>, Vec<_>) =

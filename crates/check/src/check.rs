@@ -9,16 +9,16 @@ use crate::calls::{Call, CallReturn};
 use crate::history::{Entry, History, OpId, Outcome};
 use crate::report::{OperationFate, Row, Violation};
 use crate::wgl::{Verdict, search};
-use crate::{HistoryClient, Model};
+use crate::{HistoryClient, SequentialModel};
 
 /// Steps that may be spent on making a counterexample smaller.
 const SHRINK_STEPS: u64 = 1_000_000;
 
 type Entries<'a, M> = Vec<(
     usize,
-    &'a Entry<<M as Model>::Key, <M as Model>::Op, <M as Model>::Ret>,
+    &'a Entry<<M as SequentialModel>::Key, <M as SequentialModel>::Op, <M as SequentialModel>::Ret>,
 )>;
-type KeyCalls<'a, M> = Vec<Call<'a, <M as Model>::Op, <M as Model>::Ret>>;
+type KeyCalls<'a, M> = Vec<Call<'a, <M as SequentialModel>::Op, <M as SequentialModel>::Ret>>;
 
 /// Why a history did not pass.
 #[derive(Debug, Error)]
@@ -82,7 +82,7 @@ pub struct Summary {
 }
 
 /// Checks `history` against `model` with the default limits: see [`Checker::check`].
-pub fn check<M: Model>(
+pub fn check<M: SequentialModel>(
     history: &History<M::Key, M::Op, M::Ret>,
     model: &M,
 ) -> Result<Summary, CheckError> {
@@ -121,7 +121,7 @@ impl Checker {
     ///
     /// [`CheckError::NotLinearizable`] for the first key, by order, that fails;
     /// [`CheckError::Undecided`] if none fails but for some the search took too long.
-    pub fn check<M: Model>(
+    pub fn check<M: SequentialModel>(
         &self,
         history: &History<M::Key, M::Op, M::Ret>,
         model: &M,
@@ -167,7 +167,7 @@ impl Checker {
     }
 
     /// Shrinks a history known to fail, and renders it.
-    fn explain<M: Model>(
+    fn explain<M: SequentialModel>(
         &self,
         model: &M,
         key: &M::Key,
@@ -216,7 +216,7 @@ impl Checker {
 }
 
 /// The calls that matter: those that may have had an effect.
-fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> KeyCalls<'a, M> {
+fn calls<'a, M: SequentialModel>(entries: &Entries<'a, M>) -> KeyCalls<'a, M> {
     let call = |id: usize, entry: &'a Entry<M::Key, M::Op, M::Ret>| {
         let done = match &entry.outcome {
             Outcome::Returned { ret, end } => Some(CallReturn {
@@ -245,7 +245,7 @@ fn calls<'a, M: Model>(entries: &Entries<'a, M>) -> KeyCalls<'a, M> {
 
 /// Forgets results, of the oldest calls first, that are not needed for the rest to contradict each
 /// other. Gives up on those that take too long to tell.
-fn forget<M: Model>(model: &M, key: &M::Key, calls: &mut KeyCalls<'_, M>) {
+fn forget<M: SequentialModel>(model: &M, key: &M::Key, calls: &mut KeyCalls<'_, M>) {
     let mut budget = SHRINK_STEPS;
     let mut fails = |calls: &KeyCalls<'_, M>| {
         let (verdict, steps) = search(model, model.init(key), calls, budget.min(SHRINK_STEPS / 10));
@@ -279,7 +279,7 @@ fn forget<M: Model>(model: &M, key: &M::Key, calls: &mut KeyCalls<'_, M>) {
 }
 
 /// What had happened when the call that ended at `until` did.
-fn prefix<'a, M: Model>(calls: &KeyCalls<'a, M>, until: (u64, u64)) -> KeyCalls<'a, M> {
+fn prefix<'a, M: SequentialModel>(calls: &KeyCalls<'a, M>, until: (u64, u64)) -> KeyCalls<'a, M> {
     let begun = calls.iter().filter(|call| call.start <= until.0);
     let known = |done: &CallReturn<'_, M::Ret>| (done.end, done.end_seq) <= until;
     begun
@@ -290,7 +290,7 @@ fn prefix<'a, M: Model>(calls: &KeyCalls<'a, M>, until: (u64, u64)) -> KeyCalls<
         .collect()
 }
 
-fn row<M: Model>(
+fn row<M: SequentialModel>(
     model: &M,
     call: &Call<'_, M::Op, M::Ret>,
     entry: &Entry<M::Key, M::Op, M::Ret>,

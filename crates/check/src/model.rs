@@ -5,10 +5,10 @@ use std::hash::Hash;
 
 /// A sequential specification: what each operation returns and does when nothing else runs.
 ///
-/// The check partitions a history by [`Key`](Model::Key) and judges each part from its own
-/// [`init`](Model::init). A specification whose operations touch several keys (a transaction, say)
+/// The check partitions a history by [`Key`](SequentialModel::Key) and judges each part from its own
+/// [`init`](SequentialModel::init). A specification whose operations touch several keys (a transaction, say)
 /// takes `Key = ()` and keeps the keys in its state.
-pub trait Model {
+pub trait SequentialModel {
     /// What histories are partitioned by: no operation may touch another key's state.
     type Key: Clone + Ord + Debug;
     /// The state of one key.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::Model;
+use crate::SequentialModel;
 
 /// An operation on one key of a table with unique keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +117,7 @@ impl<K, V: PartialEq> RegisterMap<K, V> {
     }
 }
 
-impl<K, V> Model for RegisterMap<K, V>
+impl<K, V> SequentialModel for RegisterMap<K, V>
 where
     K: Clone + Ord + Debug,
     V: Clone + Eq + Hash + Debug,

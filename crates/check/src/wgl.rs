@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::vec;
 
-use crate::Model;
+use crate::SequentialModel;
 use crate::calls::{Call, SearchCalls};
 
 /// What the search found.
@@ -18,7 +18,7 @@ pub(crate) enum Verdict<S> {
 }
 
 /// Searches an order of `calls`, taking at most `limit` steps; returns the number taken too.
-pub(crate) fn search<M: Model>(
+pub(crate) fn search<M: SequentialModel>(
     model: &M,
     init: M::State,
     calls: &[Call<'_, M::Op, M::Ret>],
@@ -33,7 +33,7 @@ pub(crate) fn search<M: Model>(
 type Used = Box<[u64]>;
 
 /// Where unknown calls, and no known one, lead from the beginning of a [`ChoiceLevel`].
-struct Point<S> {
+struct SearchPoint<S> {
     state: S,
     used: Used,
     /// The unknown calls in between.
@@ -47,11 +47,11 @@ struct ChoiceLevel<S> {
     /// None for the first level.
     entered_by: Option<(usize, Vec<usize>, Used)>,
     /// Points to look at.
-    queue: VecDeque<Point<S>>,
+    queue: VecDeque<SearchPoint<S>>,
     /// Points looked at before, from where unknown calls may lead on.
-    looked_at: VecDeque<Point<S>>,
+    looked_at: VecDeque<SearchPoint<S>>,
     /// The point looked at.
-    point: Point<S>,
+    point: SearchPoint<S>,
     /// Whether unknown calls may be next at the point.
     extend: bool,
     /// The known calls left to try at the point, with the state after each.
@@ -62,7 +62,7 @@ struct ChoiceLevel<S> {
 /// state: what decides how the search can go on, but for the unknown calls used up.
 type MemoKey<S> = (Box<[u64]>, S);
 
-struct Search<'a, M: Model> {
+struct Search<'a, M: SequentialModel> {
     model: &'a M,
     calls: SearchCalls<'a, M>,
     /// The unknown calls used.
@@ -72,7 +72,7 @@ struct Search<'a, M: Model> {
     steps: u64,
 }
 
-impl<'a, M: Model> Search<'a, M> {
+impl<'a, M: SequentialModel> Search<'a, M> {
     fn new(model: &'a M, calls: &'a [Call<'a, M::Op, M::Ret>]) -> Self {
         let calls = SearchCalls::new(calls);
         let used = vec![0; calls.unknown.len().div_ceil(64)].into();
@@ -150,7 +150,7 @@ impl<'a, M: Model> Search<'a, M> {
         state: M::State,
     ) -> ChoiceLevel<M::State> {
         let (options, extend) = self.options(&state);
-        let point = Point {
+        let point = SearchPoint {
             state,
             used: self.used.clone(),
             via: Vec::new(),
@@ -191,7 +191,11 @@ impl<'a, M: Model> Search<'a, M> {
     }
 
     /// Adds to `queue` where one more unknown call leads from `from`.
-    fn extend(&mut self, from: &Point<M::State>, queue: &mut VecDeque<Point<M::State>>) {
+    fn extend(
+        &mut self,
+        from: &SearchPoint<M::State>,
+        queue: &mut VecDeque<SearchPoint<M::State>>,
+    ) {
         self.used.clone_from(&from.used);
         let bound = self
             .calls
@@ -219,7 +223,7 @@ impl<'a, M: Model> Search<'a, M> {
             self.used[place / 64] |= bit;
             if self.is_new(&state) {
                 let via = from.via.iter().copied().chain([place]).collect();
-                queue.push_back(Point {
+                queue.push_back(SearchPoint {
                     state,
                     used: self.used.clone(),
                     via,

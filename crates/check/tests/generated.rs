@@ -1,6 +1,8 @@
 //! Generated histories: those of a real execution pass, and all are judged as brute force does.
 
-use farslot_check::{Checker, History, Model, Outcome, RegisterMap, TableOp, TableRet, check};
+use farslot_check::{
+    Checker, History, Outcome, RegisterMap, SequentialModel, TableOp, TableRet, check,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

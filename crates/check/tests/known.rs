@@ -4,7 +4,8 @@ mod common;
 
 use common::{INSERTED, Op, REPLACED, Ret, Table, accepted, rejected, run};
 use farslot_check::{
-    History, Model, OperationFate, Recorder, RegisterMap, Summary, TableOp, TableRet, check,
+    History, OperationFate, Recorder, RegisterMap, SequentialModel, Summary, TableOp, TableRet,
+    check,
 };
 
 #[test]
@@ -319,7 +320,7 @@ enum BankOp {
     Balances,
 }
 
-impl Model for Bank {
+impl SequentialModel for Bank {
     type Key = ();
     type State = [u8; 2];
     type Op = BankOp;

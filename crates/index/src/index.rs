@@ -75,10 +75,10 @@ pub struct ClientState {
 }
 
 /// What a thread's coroutines wait for, whatever is behind it.
-pub type Running<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
+pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
 /// The rest of a get that has to wait for something.
-pub type Rest<'s> = Running<'s, Got>;
+pub type Rest<'s> = BoxFuture<'s, Got>;
 
 /// What is rarely asked for: of the table as a whole, or of who writes it.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +240,7 @@ pub trait Index {
 
     /// The key's value; of a multi-key table, that of the first record found. As
     /// [`Operation::Get`], in a future that has no room for a write.
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got>;
+    fn get<'s>(&'s self, key: &'s [u8]) -> BoxFuture<'s, Got>;
 
     /// Has the processor fetch what a get of the key looks at first; false where the memory is not
     /// mapped, or that is not known.
@@ -257,7 +257,7 @@ pub trait Index {
     }
 
     /// Runs an operation. It answers with the outcome that its [`Operation`] has.
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>>;
+    fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>>;
 
     /// Looks up many keys, [`BATCH_WIDTH`](crate::BATCH_WIDTH) at a time; `done` gets the answers
     /// with the keys' numbers, in the order in which they come, several at once where they have
@@ -266,7 +266,7 @@ pub trait Index {
         &'s self,
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()>;
+    ) -> BoxFuture<'s, ()>;
 
     /// Runs many operations; `done` gets the outcomes with the operations' numbers, in the order in
     /// which they come, several at once where they have come together. All gets are under way
@@ -276,7 +276,7 @@ pub trait Index {
         &'s self,
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()>;
+    ) -> BoxFuture<'s, ()>;
 
     /// Visits a piece of the table from `cursor` on; returns where the next piece starts, or
     /// nothing at the end. A key that is present all along is visited once, whatever others write;
@@ -292,10 +292,10 @@ pub trait Index {
         cursor: Cursor,
         most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>>;
+    ) -> BoxFuture<'s, Result<Option<Cursor>>>;
 
     /// Does what is rarely asked for. It answers with the outcome that its [`Admin`] request has.
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>>;
+    fn admin<'s>(&'s self, request: Admin<'s>) -> BoxFuture<'s, Result<AdminOutcome>>;
 
     /// What the client knows without asking anybody.
     fn state(&self) -> ClientState;

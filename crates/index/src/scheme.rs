@@ -1,7 +1,7 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::{Admin, AdminOutcome, QueueRequest, Rest, Running};
+use crate::index::{Admin, AdminOutcome, BoxFuture, QueueRequest, Rest};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -254,7 +254,7 @@ impl<S: SchemeClient> Index for S {
     }
 
     #[inline]
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+    fn get<'s>(&'s self, key: &'s [u8]) -> BoxFuture<'s, Got> {
         Box::pin(self.find_one(key))
     }
 
@@ -268,7 +268,7 @@ impl<S: SchemeClient> Index for S {
         self.find_at_once(key)
     }
 
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+    fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>> {
         Box::pin(self.run_one(operation))
     }
 
@@ -276,7 +276,7 @@ impl<S: SchemeClient> Index for S {
         &'s self,
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(self.find_many(keys, done))
     }
 
@@ -284,7 +284,7 @@ impl<S: SchemeClient> Index for S {
         &'s self,
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
         match operations.iter().any(is_get) {
             true => Box::pin(run_gets_beside_writes(self, operations, done)),
@@ -298,12 +298,12 @@ impl<S: SchemeClient> Index for S {
         cursor: Cursor,
         most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>> {
+    ) -> BoxFuture<'s, Result<Option<Cursor>>> {
         let scanning = self.scan_piece(cursor, most, visit);
         Box::pin(self.endpoint().operation(SCAN, scanning))
     }
 
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+    fn admin<'s>(&'s self, request: Admin<'s>) -> BoxFuture<'s, Result<AdminOutcome>> {
         Box::pin(async move {
             Ok(match request {
                 Admin::Occupancy => AdminOutcome::Occupancy(self.read_occupancy().await?),

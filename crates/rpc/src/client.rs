@@ -15,7 +15,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientOptions {
     /// Nanoseconds after which a request that the fabric did not carry is not sent again. Must be
-    /// less than the server's [lease](crate::ServerOptions::lease), of which one verb timeout is
+    /// less than the server's [lease](crate::RpcServerOptions::lease), of which one verb timeout is
     /// used up besides.
     pub patience: Nanos,
     /// Nanoseconds before the first time that a request is sent again; each pause is twice as long

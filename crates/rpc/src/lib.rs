@@ -22,13 +22,13 @@
 //! ```
 //! use farslot_fabric::sim::{NicProfile, World};
 //! use farslot_fabric::{Executor, Limits, RegionId, Rights};
-//! use farslot_rpc::{Client, ClientOptions, Effect, Request, Server, ServerOptions, put};
+//! use farslot_rpc::{Client, ClientOptions, Effect, Request, Server, RpcServerOptions, put};
 //! use std::sync::Arc;
 //!
 //! let world = World::new(1, NicProfile::connectx5_edr());
 //! let node = world.add_node(&[(4096, Rights::ALL)]);
 //! world.node_handle(node).serve_calls(|| {
-//!     let mut server = Server::new(ServerOptions::default());
+//!     let mut server = Server::new(RpcServerOptions::default());
 //!     // Adds the request's length to a word of the node's memory.
 //!     server.register(7, Effect::Once, |request: Request<'_>, reply: &mut [u8]| {
 //!         let sum = request.memory.load(64)? + request.body.len() as u64;
@@ -54,7 +54,7 @@ mod wire;
 pub use client::{Client, ClientOptions, Reply};
 pub use error::RpcError;
 pub use method::{Fault, Method, Request, put};
-pub use server::{Effect, Server, ServerOptions};
+pub use server::{Effect, RpcServerOptions, Server};
 
 /// The result of a remote procedure.
 pub type Result<T> = std::result::Result<T, RpcError>;

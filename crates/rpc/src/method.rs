@@ -16,7 +16,7 @@ pub struct Request<'r> {
     /// The client's session; no two have the same.
     pub session: u64,
     /// What the client may do. A server checks nothing of it unless it
-    /// [is said to](crate::ServerOptions::methods_check_callers).
+    /// [is said to](crate::RpcServerOptions::methods_check_callers).
     pub caller: &'r dyn Caller,
 }
 

@@ -9,7 +9,7 @@ use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, Rights, VerbKind, window,
 };
 use farslot_rpc::{
-    Client, ClientOptions, Effect, Fault, Request, RpcError, Server, ServerOptions, put,
+    Client, ClientOptions, Effect, Fault, Request, RpcError, RpcServerOptions, Server, put,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const LONG: u16 = 5;
 /// How often each request was executed.
 type Executed = Arc<Mutex<HashMap<u64, u32>>>;
 
-fn served(seed: u64, options: ServerOptions) -> (World, Executed) {
+fn served(seed: u64, options: RpcServerOptions) -> (World, Executed) {
     let world = World::new(seed, NicProfile::connectx5_edr());
     let node = world.add_node(&[(4096, Rights::ALL)]);
     let executed = Executed::default();
@@ -63,11 +63,11 @@ fn client(endpoint: &Rc<SimEndpoint>, options: ClientOptions) -> Client<SimEndpo
 
 #[test]
 fn every_end_of_a_request_has_its_error() {
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         sessions: 1,
         largest_request: 100,
         largest_reply: 50,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (world, _) = served(1, options);
     let endpoint = world.endpoint(Limits::default());
@@ -110,7 +110,7 @@ fn every_end_of_a_request_has_its_error() {
 
 #[test]
 fn no_bytes_of_a_request_break_the_server() {
-    let (world, _) = served(1, ServerOptions::default());
+    let (world, _) = served(1, RpcServerOptions::default());
     let endpoint = world.endpoint(Limits::default());
     let executor = Executor::new(Rc::clone(&endpoint));
     executor.block_on(async {
@@ -131,9 +131,9 @@ fn no_bytes_of_a_request_break_the_server() {
 #[test]
 fn a_client_has_no_more_requests_under_way_than_its_credit() {
     let slots = 3;
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         slots,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (world, executed) = served(1, options);
     let endpoint = world.endpoint(Limits::default());
@@ -215,9 +215,9 @@ struct Ends {
 }
 
 fn run(seed: u64, ends: &Rc<Cell<Ends>>) -> u64 {
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         slots: 4,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (world, executed) = served(seed, options);
     world.set_faults(faults(seed));
@@ -292,10 +292,10 @@ fn under_faults_no_request_is_executed_twice_and_an_answered_one_once() {
 
 #[test]
 fn a_client_whose_place_was_given_away_gets_another_and_no_wrong_answer() {
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         sessions: 1,
         lease: 1_000_000,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (world, executed) = served(1, options);
     let endpoint = world.endpoint(Limits::default());

@@ -1,7 +1,7 @@
 //! The owner's event loop, over every fabric: in threads of its own, or of the application.
 
 use farslot_fabric::{AnyEndpoint, Endpoint, Executor, NodeId, RegionId, Rights, window};
-use farslot_rpc::{Client, ClientOptions, Effect, Request, Server, ServerOptions, put};
+use farslot_rpc::{Client, ClientOptions, Effect, Request, RpcServerOptions, Server, put};
 use farslot_testbed::{Fabric, TestNode};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ fn served(fabric: Fabric) -> (TestNode, Threads) {
     let noted = Arc::clone(&threads);
     node.serve_calls(move || {
         let noted = Arc::clone(&noted);
-        let mut server = Server::new(ServerOptions::default());
+        let mut server = Server::new(RpcServerOptions::default());
         let count = move |request: Request<'_>, reply: &mut [u8]| {
             let mut threads = noted.lock().unwrap();
             threads.insert(std::thread::current().id());

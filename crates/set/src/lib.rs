@@ -39,7 +39,7 @@ pub use layout::{Layout, MAX_ELEMENTS, MAX_RANKS};
 pub use pairs::{PairSet, Share};
 pub use segments::Segments;
 pub use shape::DataShape;
-pub use tree::{StateId, Tree, TreeSet, TreeShape};
+pub use tree::{StateId, StateTree, StateTreeShape, TreeSet};
 pub use words::{MAX_WORD, WordSet};
 
 /// What find-or-put did; `I` says where the element is.

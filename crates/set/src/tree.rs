@@ -54,7 +54,7 @@ impl StateId {
 
 /// The sizes of a [`TreeSet`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TreeShape {
+pub struct StateTreeShape {
     /// Bytes of each vector.
     pub state_bytes: usize,
     /// Buckets for roots to begin with: one a vector, and some more.
@@ -63,7 +63,7 @@ pub struct TreeShape {
     pub nodes: u64,
 }
 
-impl TreeShape {
+impl StateTreeShape {
     /// A set of vectors of so many bytes that begins small and is to grow.
     #[must_use]
     pub const fn new(state_bytes: usize) -> Self {
@@ -78,7 +78,7 @@ impl TreeShape {
 /// What one thread works with: a vector with the nodes of its tree, and space for new nodes. It
 /// stays good when the set grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tree {
+pub struct StateTree {
     /// Node i's index or word; 0 and 1 are not used.
     values: Box<[u32]>,
     /// Bit i: node i no longer says what its children are.
@@ -89,7 +89,7 @@ pub struct Tree {
 /// Nodes that are still to be loaded, with what their parents say that they are.
 pub(crate) type Loading = SmallVec<[(usize, u32); 24]>;
 
-impl Tree {
+impl StateTree {
     /// A tree of a vector of zeros.
     pub(crate) fn of_zeros(state_bytes: usize) -> Self {
         let words = state_bytes.div_ceil(4).max(LEAST_WORDS);
@@ -240,13 +240,13 @@ impl Tree {
 }
 
 /// A set of vectors of one length. Any number of threads may insert at the same time, each with a
-/// [`Tree`] and a [`Spare`] of its own.
+/// [`StateTree`] and a [`Spare`] of its own.
 ///
 /// ```
-/// use farslot_set::{Spare, TreeSet, TreeShape};
+/// use farslot_set::{Spare, TreeSet, StateTreeShape};
 ///
 /// # fn main() -> Result<(), farslot_set::SetError> {
-/// let set = TreeSet::new(TreeShape::new(100))?;
+/// let set = TreeSet::new(StateTreeShape::new(100))?;
 /// let (mut tree, mut spare) = (set.tree(), Spare::default());
 /// let id = set.find_or_put(&mut spare, &mut tree, &[7; 100])?.place().unwrap();
 /// let mut state = [0; 100];
@@ -267,7 +267,7 @@ impl TreeSet {
     ///
     /// # Errors
     /// [`SetError::OutOfRange`]; [`SetError::Fabric`] beyond what the machine has.
-    pub fn new(shape: TreeShape) -> Result<Self, SetError> {
+    pub fn new(shape: StateTreeShape) -> Result<Self, SetError> {
         let nodes = DataSet::alone(NODE, buckets_for(shape.nodes), shape.nodes)?;
         Self::over(
             shape.state_bytes,
@@ -287,8 +287,8 @@ impl TreeSet {
 
     /// A tree for a thread to work with; its vector is all zeros.
     #[must_use]
-    pub fn tree(&self) -> Tree {
-        Tree::of_zeros(self.state_bytes)
+    pub fn tree(&self) -> StateTree {
+        StateTree::of_zeros(self.state_bytes)
     }
 
     /// Bytes of each vector.
@@ -304,7 +304,7 @@ impl TreeSet {
     pub fn find_or_put(
         &self,
         spare: &mut Spare,
-        tree: &mut Tree,
+        tree: &mut StateTree,
         state: &[u8],
     ) -> Result<Outcome<StateId>, SetError> {
         tree.set_bytes(state)?;
@@ -317,7 +317,7 @@ impl TreeSet {
     /// The id of the tree's vector, whether it is in the set or not: inserts those nodes of its
     /// tree that are missing. None where there is no room for them.
     #[inline]
-    pub fn compress(&self, spare: &mut Spare, tree: &mut Tree) -> Option<StateId> {
+    pub fn compress(&self, spare: &mut Spare, tree: &mut StateTree) -> Option<StateId> {
         while let Some((node, pair)) = tree.stale_pair() {
             let put = self.nodes.put_key(spare, &[pair], |_| ());
             tree.settle(node, put.place()? as u32);
@@ -357,7 +357,7 @@ impl TreeSet {
     /// # Errors
     /// [`SetError::NoSuchElement`] for an id whose nodes do not exist. The tree's vector is
     /// unspecified then, and all of its nodes are stale.
-    pub fn load(&self, id: StateId, tree: &mut Tree) -> Result<(), SetError> {
+    pub fn load(&self, id: StateId, tree: &mut StateTree) -> Result<(), SetError> {
         let mut next = tree.start_loading(id);
         while let Some((node, value)) = next.pop() {
             if tree.wants(node, value) {

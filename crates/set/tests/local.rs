@@ -1,7 +1,8 @@
 //! Sets in one process: against plain maps, and by several threads.
 
 use farslot_set::{
-    DataSet, DataShape, Outcome, SetError, Spare, StateId, Tree, TreeSet, TreeShape, WordSet,
+    DataSet, DataShape, Outcome, SetError, Spare, StateId, StateTree, StateTreeShape, TreeSet,
+    WordSet,
 };
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
@@ -72,7 +73,7 @@ proptest! {
         bytes in 1usize..70,
         states in proptest::collection::vec((0usize..70, any::<u8>()), 1..200),
     ) {
-        let shape = TreeShape { state_bytes: bytes, root_buckets: 64, nodes: 128 };
+        let shape = StateTreeShape { state_bytes: bytes, root_buckets: 64, nodes: 128 };
         let mut set = TreeSet::new(shape).unwrap();
         let (mut tree, mut spare) = (set.tree(), Spare::default());
         let mut known: HashMap<Vec<u8>, StateId> = HashMap::new();
@@ -129,7 +130,7 @@ fn threads_insert_each_element_once() {
     const ELEMENTS: u64 = 20_000;
     let words = WordSet::alone(24_000).unwrap();
     let data = DataSet::alone(DataShape::fixed(24), 24_000, 3 * ELEMENTS + 1000).unwrap();
-    let trees = TreeSet::new(TreeShape {
+    let trees = TreeSet::new(StateTreeShape {
         state_bytes: 40,
         root_buckets: 24_000,
         nodes: 1 << 16,
@@ -226,7 +227,7 @@ fn what_does_not_fit_is_refused() {
         Err(SetError::OutOfRange { .. })
     ));
 
-    let trees = TreeSet::new(TreeShape::new(10)).unwrap();
+    let trees = TreeSet::new(StateTreeShape::new(10)).unwrap();
     assert!(matches!(
         trees.get(StateId::from_bits(u64::MAX), &mut [0; 10]),
         Err(SetError::NoSuchElement { .. })
@@ -236,7 +237,7 @@ fn what_does_not_fit_is_refused() {
 /// Any bits of an id give a vector or an error, and leave the tree fit for use.
 #[test]
 fn hostile_ids_do_no_harm() {
-    let set = TreeSet::new(TreeShape::new(30)).unwrap();
+    let set = TreeSet::new(StateTreeShape::new(30)).unwrap();
     let (mut tree, mut spare) = (set.tree(), Spare::default());
     let id = set
         .find_or_put(&mut spare, &mut tree, &[3; 30])
@@ -256,14 +257,14 @@ fn hostile_ids_do_no_harm() {
 #[test]
 fn vectors_of_64_to_256_bytes_take_12_bytes_at_most() {
     for bytes in [64usize, 100, 256] {
-        let mut set = TreeSet::new(TreeShape {
+        let mut set = TreeSet::new(StateTreeShape {
             state_bytes: bytes,
             root_buckets: 1 << 18,
             nodes: 1 << 12,
         })
         .unwrap();
         let (mut tree, mut spare) = (set.tree(), Spare::default());
-        let insert = |tree: &mut Tree, spare: &mut Spare, set: &mut TreeSet| {
+        let insert = |tree: &mut StateTree, spare: &mut Spare, set: &mut TreeSet| {
             while set.is_crowded() {
                 set.grow().unwrap();
             }

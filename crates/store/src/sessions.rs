@@ -33,7 +33,7 @@ pub(crate) struct SessionContext {
 
 /// What of a table whose records may have a time to live is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum View {
+pub(crate) enum TableView {
     /// The records that have not expired.
     Living,
     /// All that is stored, as it is stored.
@@ -94,7 +94,7 @@ impl SessionContext {
         node: NodeId,
         record: TableRecord,
         since: Nanos,
-        view: View,
+        view: TableView,
     ) -> Result<Table> {
         executor.endpoint().lease(node, &record, since);
         let session = self.session(executor, node, &record)?;
@@ -119,7 +119,7 @@ impl SessionContext {
         &self,
         executor: Executor<Leased>,
         table: SpreadTable,
-        view: View,
+        view: TableView,
     ) -> Result<Table> {
         let (record, since) = (table.sample.clone(), table.since);
         let table = self.spread(&executor, table)?;
@@ -143,15 +143,15 @@ impl SessionContext {
         &self,
         record: TableRecord,
         session: Box<dyn Session>,
-        view: View,
+        view: TableView,
         since: Nanos,
     ) -> Table {
         let opened_in = session.now().saturating_sub(since);
         let stored = |session| Marking::new(session, self.clock, self.ending.of(record.id));
         let session: Box<dyn Session> = match (record.scheme.is_expiring(), view) {
             (false, _) => session,
-            (true, View::Stored) => Box::new(stored(session)),
-            (true, View::Living) => {
+            (true, TableView::Stored) => Box::new(stored(session)),
+            (true, TableView::Living) => {
                 let (_, value) = record.scheme.record_sizes();
                 let stored = stored(session);
                 Box::new(Expiring::new(stored, value, self.clock))

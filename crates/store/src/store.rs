@@ -9,7 +9,7 @@ use crate::lease::Leased;
 use crate::nodes::StoreNodes;
 use crate::profile::read_cost;
 use crate::seeds::{Seeds, draw_id};
-use crate::sessions::{SessionContext, View, calls_of};
+use crate::sessions::{SessionContext, TableView, calls_of};
 use crate::slot_map::SlotMap;
 use crate::spread::{self, LocatedTable, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
@@ -531,7 +531,7 @@ impl Store {
     /// # }
     /// ```
     pub fn table(&self, name: &str) -> Result<Table> {
-        self.open_table(name, View::Living, None)
+        self.open_table(name, TableView::Living, None)
     }
 
     /// Opens a table as it is stored. Where records may have a time to live
@@ -558,7 +558,7 @@ impl Store {
     /// # }
     /// ```
     pub fn stored_table(&self, name: &str) -> Result<Table> {
-        self.open_table(name, View::Stored, None)
+        self.open_table(name, TableView::Stored, None)
     }
 
     /// Opens a table; also where it was `seen` open before, on one node that had this incarnation
@@ -567,7 +567,7 @@ impl Store {
     pub(crate) fn open_table(
         &self,
         name: &str,
-        view: View,
+        view: TableView,
         seen: Option<&AtomicU64>,
     ) -> Result<Table> {
         let executor = self.executor()?;
@@ -604,7 +604,7 @@ impl Store {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
         let (sessions, record) = (&self.0.sessions, record.clone());
-        sessions.open_on_one(executor, node, record, since, View::Stored)
+        sessions.open_on_one(executor, node, record, since, TableView::Stored)
     }
 
     /// Whether all of its memory is mapped into this process.

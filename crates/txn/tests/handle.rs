@@ -4,7 +4,7 @@ use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Limits, NodeId, RegionId, Rights};
 use farslot_remote::ObjectId;
 use farslot_remote::chained::{Shape, Table};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use farslot_testbed::block_on;
 use farslot_txn::{
     Database, DatabaseOptions, Handle, OwnerOptions, TableId, Transaction, TxnError, serve,
@@ -51,7 +51,7 @@ fn tasks_of_several_threads_run_transactions_by_futures_that_are_send() {
         rights: Rights::READ.and(Rights::CALL),
     };
     let node = Node::embedded(&[region]).unwrap();
-    let mut server = Server::new(ServerOptions::default());
+    let mut server = Server::new(RpcServerOptions::default());
     let table = Table::new(SHAPE).unwrap();
     serve(
         &mut server,

@@ -4,7 +4,7 @@ use farslot_fabric::sim::{NicProfile, SimEndpoint, World};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, Rights, VerbKind};
 use farslot_remote::chained::{Shape, Table};
 use farslot_remote::{ObjectId, RemoteError};
-use farslot_rpc::{Client, ClientOptions, RpcError, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcError, RpcServerOptions, Server};
 use farslot_txn::{
     Database, DatabaseOptions, Local, OwnerOptions, Procedures, Reply, Steps, TableId, TxnError,
     serve_with,
@@ -83,7 +83,7 @@ fn a_procedure_is_one_transaction_or_nothing() {
     let world = World::new(1, NicProfile::connectx5_edr());
     let node = world.add_node(&[(SHAPE.bytes(), Rights::READ.and(Rights::CALL))]);
     world.node_handle(node).serve_calls(|| {
-        let mut server = Server::new(ServerOptions::default());
+        let mut server = Server::new(RpcServerOptions::default());
         let tables = vec![(TABLE, Table::new(SHAPE).unwrap().into())];
         let options = OwnerOptions {
             lease: LEASE,

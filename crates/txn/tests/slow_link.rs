@@ -5,7 +5,7 @@ use farslot_fabric::tcp::{Agent, AgentOptions, ConnectOptions, TcpEndpoint};
 use farslot_fabric::{Executor, Limits, NodeId, RegionId, Rights, shm};
 use farslot_remote::ObjectId;
 use farslot_remote::chained::{Shape, Table};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError, serve,
 };
@@ -40,7 +40,7 @@ fn start() -> Agent {
         rights: Rights::READ.and(Rights::CALL),
     };
     let memory = shm::Node::embedded(&[region]).unwrap();
-    let mut server = Server::new(ServerOptions::default());
+    let mut server = Server::new(RpcServerOptions::default());
     let options = OwnerOptions {
         lease: LEASE.as_nanos() as u64,
         ..OwnerOptions::default()

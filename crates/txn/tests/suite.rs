@@ -4,7 +4,7 @@
 use farslot_fabric::{AnyEndpoint, NodeId, RegionId, Rights, window};
 use farslot_remote::ObjectId;
 use farslot_remote::chained::{Shape, Table};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use farslot_testbed::{Fabric, TestNode};
 use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, TableId, Transaction, TxnError, serve,
@@ -41,7 +41,7 @@ farslot_testbed::suites! {
 fn served(fabric: Fabric) -> TestNode {
     let node = fabric.start(&[(SHAPE.bytes(), Rights::READ.and(Rights::CALL))]);
     node.serve_calls(|| {
-        let mut server = Server::new(ServerOptions::default());
+        let mut server = Server::new(RpcServerOptions::default());
         let tables = vec![(ObjectId(0), Table::new(SHAPE).unwrap().into())];
         serve(&mut server, tables, OwnerOptions::default());
         Arc::new(server)

@@ -1,7 +1,7 @@
 //! The schemes, and the tables that they would be.
 
 use super::places::PlacementCounts;
-use super::question::Question;
+use super::question::AdviceQuestion;
 use crate::Result;
 use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooLayout, CuckooOptions, LookupOrder};
@@ -117,7 +117,7 @@ const LONGEST_READ: usize = 16 << 10;
 impl SchemeCandidate {
     /// All that may be considered. With several records a key, cuckoo lookups read all buckets at
     /// once.
-    pub(super) fn all(question: &Question) -> Vec<Self> {
+    pub(super) fn all(question: &AdviceQuestion) -> Vec<Self> {
         let kinds = [
             SlotKind::Word,
             SlotKind::Pair,
@@ -198,7 +198,7 @@ impl SchemeCandidate {
     }
 
     /// Why a workload excludes the scheme, whatever its table.
-    fn refusal(&self, question: &Question) -> Option<String> {
+    fn refusal(&self, question: &AdviceQuestion) -> Option<String> {
         let grows = matches!(self, Self::Race | Self::Duo { .. });
         let one_writer = match self {
             Self::Cuckoo { .. } => !question.sealed,
@@ -237,7 +237,7 @@ impl SchemeCandidate {
     /// The table that it would be, or why there is none.
     pub(super) fn plan(
         &self,
-        question: &Question,
+        question: &AdviceQuestion,
         places: &mut PlacementCounts,
     ) -> std::result::Result<Plan, String> {
         if let Some(why) = self.refusal(question) {
@@ -276,7 +276,7 @@ impl SchemeCandidate {
 
     fn table(
         &self,
-        question: &Question,
+        question: &AdviceQuestion,
         load: f64,
         places: &mut PlacementCounts,
     ) -> std::result::Result<Reads, String> {
@@ -418,7 +418,7 @@ impl SchemeCandidate {
 
 impl Plan {
     /// The same, if it keeps to the limits of the memory.
-    fn within(self, question: &Question) -> std::result::Result<Self, String> {
+    fn within(self, question: &AdviceQuestion) -> std::result::Result<Self, String> {
         let (bytes, load) = (self.reads.table_bytes(), self.load);
         if let Some(limit) = question.memory
             && bytes > u128::from(limit)
@@ -440,7 +440,7 @@ impl Plan {
 }
 
 /// What a client of a sealed table chooses by the model.
-fn sealed_read_slots(question: &Question, layout: &SealedLayout) -> Result<u64> {
+fn sealed_read_slots(question: &AdviceQuestion, layout: &SealedLayout) -> Result<u64> {
     let table = TableLoad::new(layout.slots, question.entries)?;
     let workload = question.workload()?;
     let distances = match layout.order {

@@ -4,7 +4,7 @@
 
 use super::candidates::{Reads, lookup_order};
 use super::small::{CheckOptions, Small, slots_of_check, small_records};
-use super::{Question, Ranked, WritePrice};
+use super::{AdviceQuestion, Ranked, WritePrice};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
     OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, WrittenTable,
@@ -132,7 +132,7 @@ pub enum Checked {
 /// [`BenchError::BadOption`] for a check of no size, or of memory that no NIC reads, which is none
 /// of the simulator's; or what a table says.
 pub fn check(
-    question: &Question,
+    question: &AdviceQuestion,
     ranked: &[Ranked],
     options: &CheckOptions,
     progress: Progress<'_>,
@@ -203,7 +203,7 @@ fn by_tables(ranked: &[Ranked]) -> Vec<usize> {
 }
 
 fn simulate(
-    question: &Question,
+    question: &AdviceQuestion,
     ranked: &Ranked,
     options: &CheckOptions,
     cuckoo: &mut LastCuckoo,
@@ -293,7 +293,7 @@ impl LastCuckoo {
 
 /// The measurements of one scheme.
 struct SchemeCheck<'r> {
-    question: &'r Question,
+    question: &'r AdviceQuestion,
     ranked: &'r Ranked,
     options: &'r CheckOptions,
     /// All that are ever put.
@@ -305,7 +305,7 @@ struct SchemeCheck<'r> {
 }
 
 impl<'r> SchemeCheck<'r> {
-    fn new(question: &'r Question, ranked: &'r Ranked, options: &'r CheckOptions) -> Self {
+    fn new(question: &'r AdviceQuestion, ranked: &'r Ranked, options: &'r CheckOptions) -> Self {
         let count = (options.slots as f64 * ranked.plan.load).round() as u32;
         let new = match question.inserts > 0.0 {
             // Even: as many before the load factor as beyond.

@@ -11,7 +11,7 @@ mod small;
 
 pub use candidates::{Plan, Reads, Writers};
 pub use check::{CheckRow, Checked, WriteCheck, check};
-pub use question::Question;
+pub use question::AdviceQuestion;
 pub use ranked::{Ranked, WritePrice};
 pub use small::CheckOptions;
 
@@ -69,7 +69,7 @@ pub fn verb_costs(profile: &NicProfile) -> VerbCosts {
 /// # Errors
 /// [`BenchError::BadOption`] for a workload that there is not, or for a profile of mapped memory
 /// that does not say what a processor needs; or what the model says.
-pub fn advise(question: &Question) -> Result<Advice> {
+pub fn advise(question: &AdviceQuestion) -> Result<Advice> {
     question.check()?;
     has_processor(&question.profile)?;
     let costs = verb_costs(&question.profile);
@@ -113,7 +113,7 @@ fn has_processor(profile: &NicProfile) -> Result<()> {
     ))
 }
 
-fn notes(question: &Question, ranked: &[Ranked]) -> Vec<String> {
+fn notes(question: &AdviceQuestion, ranked: &[Ranked]) -> Vec<String> {
     let mut notes = Vec::new();
     if question.skew > 0.0 {
         notes.push(format!(

@@ -1,7 +1,7 @@
 //! What operations cost in a table, and in words what that comes from.
 
 use super::candidates::{Plan, Reads, Writers};
-use super::question::Question;
+use super::question::AdviceQuestion;
 use super::ranked::{Ranked, WritePrice};
 use crate::{BenchError, Result};
 use farslot::index::cuckoo::CuckooLayout;
@@ -32,7 +32,7 @@ pub(super) struct Prices {
 
 impl Prices {
     /// Those of a table.
-    pub(super) fn of(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Self> {
+    pub(super) fn of(question: &AdviceQuestion, costs: &VerbCosts, plan: &Plan) -> Result<Self> {
         let changes = !question.sealed;
         let updates = changes && question.unique;
         let looked = lookup(question, costs, plan, question.workload()?)?;
@@ -50,7 +50,7 @@ impl Prices {
     }
 
     /// Lookups, updates and puts in their proportion.
-    fn operation(&self, question: &Question) -> Work {
+    fn operation(&self, question: &AdviceQuestion) -> Work {
         let lookups = 1.0 - question.updates - question.inserts;
         // A question has no share of what cannot be.
         self.lookup * lookups
@@ -61,7 +61,7 @@ impl Prices {
 
 /// Prices a table.
 pub(super) fn price(
-    question: &Question,
+    question: &AdviceQuestion,
     costs: &VerbCosts,
     scheme: String,
     plan: Plan,
@@ -82,7 +82,7 @@ pub(super) fn price(
 
 /// Prices a table that is used by calls of its owner; nothing where it is not.
 pub(super) fn price_calls(
-    question: &Question,
+    question: &AdviceQuestion,
     costs: &VerbCosts,
     scheme: &str,
     plan: &Plan,
@@ -132,7 +132,13 @@ pub(super) fn price_calls(
 }
 
 /// A table with its prices.
-fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: String) -> Ranked {
+fn ranked(
+    question: &AdviceQuestion,
+    scheme: String,
+    plan: Plan,
+    prices: Prices,
+    why: String,
+) -> Ranked {
     let Prices {
         lookup,
         update,
@@ -183,7 +189,7 @@ fn ranked(question: &Question, scheme: String, plan: Plan, prices: Prices, why: 
 }
 
 /// Keys of which a client remembers where their records are; 0 where it can remember none.
-fn remembered(question: &Question, plan: &Plan) -> u64 {
+fn remembered(question: &AdviceQuestion, plan: &Plan) -> u64 {
     match (&plan.reads, plan.kind) {
         (_, SlotKind::Word | SlotKind::Pair | SlotKind::Signatures) => 0,
         (_, SlotKind::Inline) if question.updates == 0.0 => 0,
@@ -230,7 +236,7 @@ fn local_index_ns(bytes: u64) -> f64 {
 
 /// What growing adds to each new key of a table that grows: what the splits of its slots move, by
 /// the keys that fill the slots that they made. Nothing where the table does not grow.
-fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<Work>> {
+fn growth(question: &AdviceQuestion, costs: &VerbCosts, plan: &Plan) -> Result<Option<Work>> {
     let load = plan.load;
     Ok(match &plan.reads {
         Reads::Race { .. } => {
@@ -252,7 +258,7 @@ fn growth(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Option<
 }
 
 /// The records that are out of band, if any are, of schemes whose slots have a part of the hash.
-fn out_of_band(question: &Question, plan: &Plan) -> Result<Option<OutOfBand>> {
+fn out_of_band(question: &AdviceQuestion, plan: &Plan) -> Result<Option<OutOfBand>> {
     // In the long run every value has been replaced, and only in cuckoo tables comes back into its
     // slot.
     let is_replaced = question.updates > 0.0;
@@ -284,7 +290,12 @@ const fn linear_slots(layout: &LinearLayout, read_slots: u64) -> LinearSlots {
     }
 }
 
-fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workload) -> Result<Work> {
+fn lookup(
+    question: &AdviceQuestion,
+    costs: &VerbCosts,
+    plan: &Plan,
+    workload: Workload,
+) -> Result<Work> {
     let records = out_of_band(question, plan)?;
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
@@ -355,7 +366,7 @@ fn lookup(question: &Question, costs: &VerbCosts, plan: &Plan, workload: Workloa
 }
 
 /// The put of a new key.
-fn put(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
+fn put(question: &AdviceQuestion, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
             linear_put_of(question, costs, plan, layout, *read_slots)
@@ -391,7 +402,7 @@ fn unwritten() -> BenchError {
 }
 
 fn linear_put_of(
-    question: &Question,
+    question: &AdviceQuestion,
     costs: &VerbCosts,
     plan: &Plan,
     layout: &LinearLayout,
@@ -420,7 +431,7 @@ fn linear_put_of(
 }
 
 /// The replacement of a value.
-fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
+fn update(question: &AdviceQuestion, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
     match &plan.reads {
         Reads::Linear { layout, read_slots } => {
             let table = TableLoad::from_load(layout.slots, plan.load)?;
@@ -458,7 +469,7 @@ fn update(question: &Question, costs: &VerbCosts, plan: &Plan) -> Result<Work> {
 }
 
 fn cuckoo_slots(
-    question: &Question,
+    question: &AdviceQuestion,
     plan: &Plan,
     layout: &CuckooLayout,
     reads: CuckooReads,
@@ -485,7 +496,7 @@ fn cuckoo_slots(
     })
 }
 
-fn duo_slots(question: &Question, load: f64, layout: &DuoLayout) -> Result<DuoSlots> {
+fn duo_slots(question: &AdviceQuestion, load: f64, layout: &DuoLayout) -> Result<DuoSlots> {
     let is_heap = layout.kind == SlotKind::Heap;
     let records = match is_heap {
         true => Some(DuoRecords {
@@ -518,7 +529,7 @@ fn duo_slots(question: &Question, load: f64, layout: &DuoLayout) -> Result<DuoSl
 }
 
 fn why(
-    question: &Question,
+    question: &AdviceQuestion,
     costs: &VerbCosts,
     plan: &Plan,
     lookup: &Work,

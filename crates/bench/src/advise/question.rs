@@ -12,7 +12,7 @@ const THREADS: u32 = 64;
 
 /// The records, what is asked of them, and what a table for them may take.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct AdviceQuestion {
     /// Records.
     pub entries: u64,
     /// Bytes of a key.
@@ -57,7 +57,7 @@ pub struct Question {
     pub profile: NicProfile,
 }
 
-impl Question {
+impl AdviceQuestion {
     /// Lookups of nine hits in ten in records of fixed sizes, one a key, in tables that stay open,
     /// by two programs, one of which writes.
     #[must_use]
@@ -288,7 +288,7 @@ impl Question {
     /// Bytes of the block of a record out of band, on average.
     ///
     /// # Errors
-    /// As [`Question::read_beyond`].
+    /// As [`AdviceQuestion::read_beyond`].
     pub(super) fn block_bytes(&self) -> Result<f64> {
         self.longest_in_heap()?;
         Ok(self.mean_beyond(0, block).0)
@@ -353,9 +353,9 @@ mod tests {
 
     #[test]
     fn who_remembers_as_many_keys_as_there_are_knows_most() {
-        let question = Question {
+        let question = AdviceQuestion {
             record_locations: 1_000_000,
-            ..Question::new(1 << 20, 8, 64, NicProfile::connectx5_edr())
+            ..AdviceQuestion::new(1 << 20, 8, 64, NicProfile::connectx5_edr())
         };
         assert_eq!(question.remembered(1 << 30), 1 << 20);
         assert_eq!(question.remembered(1_000), 1_024);
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn records_that_no_heap_holds_have_no_reads_out_of_band() {
-        let ask = |value| Question::new(10_000_000, 8, value, NicProfile::connectx5_edr());
+        let ask = |value| AdviceQuestion::new(10_000_000, 8, value, NicProfile::connectx5_edr());
         let question = ask(1 << 24);
         let reads = question.read_beyond(0).map(drop);
         for refused in [reads, question.block_bytes().map(drop)] {

@@ -1,7 +1,7 @@
 //! Small tables like those that are advised: of the same slots and the same load factor, with
 //! records of the same sizes.
 
-use super::Question;
+use super::AdviceQuestion;
 use super::candidates::Plan;
 use crate::simulated::Records;
 use farslot::index::cuckoo::CuckooLayout;
@@ -44,7 +44,7 @@ const FEWEST_SLOTS: u64 = 1 << 12;
 
 /// Slots of the table to simulate, or why it cannot be.
 pub(super) fn slots_of_check(
-    question: &Question,
+    question: &AdviceQuestion,
     plan: &Plan,
     options: &CheckOptions,
 ) -> std::result::Result<u64, String> {
@@ -72,7 +72,12 @@ pub(super) fn slots_of_check(
 }
 
 /// Records of the same sizes, so many.
-pub(super) fn small_records(question: &Question, plan: &Plan, seed: u64, count: u32) -> Records {
+pub(super) fn small_records(
+    question: &AdviceQuestion,
+    plan: &Plan,
+    seed: u64,
+    count: u32,
+) -> Records {
     if matches!(plan.kind, SlotKind::Word | SlotKind::Pair) {
         // Any such record fills such a slot.
         return Records::distinct(seed, count, KEY_BYTES);
@@ -103,7 +108,7 @@ pub(super) struct Small {
 }
 
 impl Small {
-    pub(super) fn new(question: &Question, plan: &Plan, options: &CheckOptions) -> Self {
+    pub(super) fn new(question: &AdviceQuestion, plan: &Plan, options: &CheckOptions) -> Self {
         let small = matches!(plan.kind, SlotKind::Word | SlotKind::Pair);
         let largest = question.record_sizes().iter().map(|size| size.bytes).max();
         let value = match largest {

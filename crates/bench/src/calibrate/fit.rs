@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 /// A time that a verb of some payload takes: (bytes, ns).
-pub(super) type Point = (f64, f64);
+pub(super) type FitPoint = (f64, f64);
 
 /// A time that grows with the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -23,7 +23,7 @@ impl Line {
     }
 
     /// The line nearest to these points, of which there are at least two.
-    pub(super) fn through(points: &[Point]) -> Self {
+    pub(super) fn through(points: &[FitPoint]) -> Self {
         let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (x, y) in points {
             let weight = 1.0 / (y * y);
@@ -41,7 +41,7 @@ impl Line {
     }
 
     /// The slope of the line nearest to these points that meets the first of them.
-    pub(super) fn slope_from_first(points: &[Point]) -> f64 {
+    pub(super) fn slope_from_first(points: &[FitPoint]) -> f64 {
         let (first_x, first_y) = points[0];
         let (mut above, mut below) = (0.0, 0.0);
         for (x, y) in &points[1..] {
@@ -74,7 +74,7 @@ impl NicOccupancy {
     ///
     /// Every payload is tried as the one from which on the link decides. It can only be one where
     /// the times bend upward: the link's line must be the steeper one.
-    pub(super) fn through(points: &[Point]) -> Self {
+    pub(super) fn through(points: &[FitPoint]) -> Self {
         let alone = Self::without_link(points);
         let splits = (FEWEST..=points.len() - FEWEST).map(|split| Self {
             responder: Line::through(&points[..split]),
@@ -92,7 +92,7 @@ impl NicOccupancy {
     }
 
     /// One line, through the points of the READs that are no longer than those of lookups.
-    pub(super) fn without_link(points: &[Point]) -> Self {
+    pub(super) fn without_link(points: &[FitPoint]) -> Self {
         let short = points.partition_point(|(bytes, _)| *bytes <= LONGEST_OF_LOOKUPS);
         Self {
             responder: Line::through(&points[..short.max(FEWEST)]),
@@ -107,7 +107,7 @@ impl NicOccupancy {
         self.responder.at(bytes).max(link)
     }
 
-    fn misfit(&self, points: &[Point]) -> f64 {
+    fn misfit(&self, points: &[FitPoint]) -> f64 {
         points
             .iter()
             .map(|(bytes, ns)| (self.at(*bytes) / ns - 1.0).powi(2))
@@ -119,7 +119,7 @@ impl NicOccupancy {
 mod tests {
     use super::*;
 
-    fn points(time: impl Fn(f64) -> f64) -> Vec<Point> {
+    fn points(time: impl Fn(f64) -> f64) -> Vec<FitPoint> {
         (3..17)
             .map(|power| f64::from(1 << power))
             .map(|bytes| (bytes, time(bytes)))

@@ -1,7 +1,7 @@
 //! The measurements, and the profile that they give.
 
 use super::bed::{FabricBed, Load, Saturate};
-use super::fit::{Line, NicOccupancy, Point};
+use super::fit::{FitPoint, Line, NicOccupancy};
 use super::probe::VerbProbe;
 use crate::median::median;
 use crate::{Progress, Result};
@@ -144,7 +144,7 @@ pub(super) fn calibrate(
         responder_load,
         progress,
     )?;
-    let points: Vec<Point> = PAYLOADS
+    let points: Vec<FitPoint> = PAYLOADS
         .iter()
         .zip(&occupancies)
         .map(|(bytes, ns)| (*bytes as f64, *ns))
@@ -187,7 +187,7 @@ pub(super) fn calibrate(
 }
 
 /// Unloaded READs of all payloads.
-fn latencies(bed: &mut dyn FabricBed, progress: Progress<'_>) -> Result<Vec<Point>> {
+fn latencies(bed: &mut dyn FabricBed, progress: Progress<'_>) -> Result<Vec<FitPoint>> {
     let mut samples = vec![Vec::new(); PAYLOADS.len()];
     for _ in 0..bed.repetitions() {
         for (samples, bytes) in samples.iter_mut().zip(PAYLOADS) {
@@ -305,9 +305,9 @@ fn others(
 
 /// What was measured, on the way to a profile.
 struct ProfileInput<'m> {
-    latency: &'m [Point],
+    latency: &'m [FitPoint],
     peak: SweepRow,
-    points: &'m [Point],
+    points: &'m [FitPoint],
     fit: NicOccupancy,
     verbs: &'m [VerbRow],
     /// As [`FabricBed::line_ns`].
@@ -457,8 +457,8 @@ impl ProfileInput<'_> {
     }
 }
 
-fn latency_rows(points: &[Point], profile: &NicProfile) -> Vec<LatencyRow> {
-    let row = |(bytes, measured_ns): &Point| {
+fn latency_rows(points: &[FitPoint], profile: &NicProfile) -> Vec<LatencyRow> {
+    let row = |(bytes, measured_ns): &FitPoint| {
         let predicted_ns = profile.read_latency_ns + profile.latency_per_byte_ns * bytes;
         LatencyRow {
             bytes: *bytes as usize,
@@ -471,8 +471,8 @@ fn latency_rows(points: &[Point], profile: &NicProfile) -> Vec<LatencyRow> {
 }
 
 /// What a profile gives for saturated READs: the responder's time or the link's.
-fn occupancy_rows(points: &[Point], profile: &NicProfile) -> Vec<OccupancyRow> {
-    let row = |(bytes, measured_ns): &Point| {
+fn occupancy_rows(points: &[FitPoint], profile: &NicProfile) -> Vec<OccupancyRow> {
+    let row = |(bytes, measured_ns): &FitPoint| {
         let responder = profile.responder_ns.per_message + profile.responder_ns.per_byte * bytes;
         let link = (bytes + f64::from(profile.header_bytes)) / profile.link_bytes_per_ns;
         let predicted_ns = responder.max(link);

@@ -15,7 +15,7 @@
 //! 16MiB --stale-for 1s`, beside the same without.
 
 use super::figures::{Figures, LoadPoint};
-use super::timed::{self, Fabric, Lines, Refused};
+use super::timed::{self, CacheLines, Fabric, Refused};
 use super::{LookupScheme, Options};
 use crate::median::median;
 use crate::{BenchError, BenchReport, BenchRow, Keys, Progress, Result, threads};
@@ -241,7 +241,7 @@ impl StoreBench<'_> {
             point,
             puts,
             opening,
-            lines: Lines::of(table.record()),
+            lines: CacheLines::of(table.record()),
             table,
             memory: Memory::default(),
             // Clients that have to meet the keys first, or of which there is one, are measured
@@ -322,7 +322,7 @@ struct FilledTable {
     puts: (f64, usize),
     /// How long a client took to open it.
     opening: Duration,
-    lines: Lines,
+    lines: CacheLines,
     table: Table,
     memory: Memory,
     /// Threads that are measured together too.

@@ -8,7 +8,7 @@
 use super::bare_reads::bare_reads;
 use super::figures::{Figures, LoadPoint};
 use super::{LookupScheme, Options};
-use crate::advise::{Advice, Question, advise};
+use crate::advise::{Advice, AdviceQuestion, advise};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, CLIENT_THREADS, ClientThreads, Experiment, Measured, OpenCuckoo,
     OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records,
@@ -140,13 +140,13 @@ impl SimulatorBench<'_> {
         let records = self.options.records_at(load);
         let profile = || self.measure.profile.clone();
         let ask = |hit_ratio| {
-            advise(&Question {
+            advise(&AdviceQuestion {
                 load: Some(load),
                 hit_ratio,
                 sealed,
                 // Or it leaves out a duo table for its writer alone; no price depends on it.
                 clients: 1,
-                ..Question::new(records, FIELD_BYTES, FIELD_BYTES, profile())
+                ..AdviceQuestion::new(records, FIELD_BYTES, FIELD_BYTES, profile())
             })
         };
         Ok([ask(1.0)?, ask(0.0)?])

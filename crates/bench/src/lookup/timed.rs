@@ -295,12 +295,12 @@ impl Fabric {
 }
 
 /// The cache lines of a table.
-pub(super) struct Lines {
+pub(super) struct CacheLines {
     first: u64,
     bytes: u64,
 }
 
-impl Lines {
+impl CacheLines {
     pub(super) fn of(place: &TableRecord) -> Self {
         Self {
             first: place.offset,

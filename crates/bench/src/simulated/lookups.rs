@@ -2,7 +2,7 @@
 
 use super::endpoint::SortingEndpoint;
 use super::measured::Measured;
-use super::open::{Lookup, OpenTable};
+use super::open::{OpenTable, SimulatedLookup};
 use super::records::Records;
 use super::zipf::Zipf;
 use crate::answers::Answers;

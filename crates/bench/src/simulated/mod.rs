@@ -31,8 +31,8 @@ pub use lookups::{Answer, Ask};
 pub use measured::Measured;
 pub use memory::{TABLE_AT, TableMemory};
 pub use open::{
-    DuoReaderTable, Lookup, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed,
-    OpenTable, OpenWriter,
+    DuoReaderTable, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable,
+    OpenWriter, SimulatedLookup,
 };
 pub use records::Records;
 pub use writes::{Writes, WrittenTable, Wrote};

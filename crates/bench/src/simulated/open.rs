@@ -16,7 +16,7 @@ use std::sync::Arc;
     async_fn_in_trait,
     reason = "used by one thread, over one endpoint: never Send"
 )]
-pub trait Lookup {
+pub trait SimulatedLookup {
     /// The value of a key; of its first record, where it may have several.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ pub trait Lookup {
     fn client_bytes(&self) -> u64;
 }
 
-impl<I: Index> Lookup for I {
+impl<I: Index> SimulatedLookup for I {
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         Index::get(self, key).await
     }
@@ -52,7 +52,7 @@ impl<I: Index> Lookup for I {
 /// What a client must know to open a table.
 pub trait OpenTable: Clone + 'static {
     /// The table as a client sees it.
-    type Table: Lookup + 'static;
+    type Table: SimulatedLookup + 'static;
 
     /// Opens the table at [`TABLE_AT`].
     #[allow(
@@ -237,7 +237,7 @@ pub struct OpenDuo {
 /// A reader of a CuckooDuo table.
 pub struct DuoReaderTable(DuoReader<SortingEndpoint>);
 
-impl Lookup for DuoReaderTable {
+impl SimulatedLookup for DuoReaderTable {
     async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.0.get(key).await
     }

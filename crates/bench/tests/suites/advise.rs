@@ -2,10 +2,10 @@
 
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::BenchError;
-use farslot_bench::advise::{Advice, Question, Ranked, Writers, advise};
+use farslot_bench::advise::{Advice, AdviceQuestion, Ranked, Writers, advise};
 
-pub(super) fn ask(key: u32, value: u32) -> Question {
-    Question::new(10_000_000, key, value, NicProfile::connectx5_edr())
+pub(super) fn ask(key: u32, value: u32) -> AdviceQuestion {
+    AdviceQuestion::new(10_000_000, key, value, NicProfile::connectx5_edr())
 }
 
 pub(super) fn place(advice: &Advice, scheme: &str) -> usize {
@@ -19,7 +19,7 @@ pub(super) fn place(advice: &Advice, scheme: &str) -> usize {
 
 #[test]
 fn who_may_write_and_look_up_decides() {
-    let has = |question: &Question, scheme: &str| {
+    let has = |question: &AdviceQuestion, scheme: &str| {
         let advice = advise(question).unwrap();
         let is = |name: &str| name == scheme;
         let ranked = advice.ranked.iter().any(|one| is(&one.scheme));
@@ -31,16 +31,16 @@ fn who_may_write_and_look_up_decides() {
         ranked
     };
     let two = ask(8, 24);
-    let many = Question {
+    let many = AdviceQuestion {
         clients: 9,
         writers: 3,
         ..two.clone()
     };
-    let alone = Question {
+    let alone = AdviceQuestion {
         clients: 1,
         ..two.clone()
     };
-    let growing = Question {
+    let growing = AdviceQuestion {
         grow_to: Some(100_000_000),
         ..two.clone()
     };
@@ -59,19 +59,19 @@ fn who_may_write_and_look_up_decides() {
 
 #[test]
 fn what_costs_no_verb_costs_the_client_s_processor() {
-    let absent = Question {
+    let absent = AdviceQuestion {
         clients: 1,
         threads: 28,
         hit_ratio: 0.0,
         ..ask(8, 24)
     };
-    let alone = |question: &Question| {
+    let alone = |question: &AdviceQuestion| {
         let advice = advise(question).unwrap();
         advice.ranked[place(&advice, "duo, inline, writer alone")].clone()
     };
     let (many, few) = (
         alone(&absent),
-        alone(&Question {
+        alone(&AdviceQuestion {
             threads: 2,
             ..absent
         }),
@@ -90,15 +90,15 @@ fn what_costs_no_verb_costs_the_client_s_processor() {
 
 #[test]
 fn clients_that_remember_where_records_are_take_one_round_trip() {
-    let question = Question {
+    let question = AdviceQuestion {
         updates: 0.5,
         ..ask(8, 200)
     };
-    let remembering = Question {
+    let remembering = AdviceQuestion {
         record_locations: 1 << 30,
         ..question.clone()
     };
-    let of = |question: &Question| {
+    let of = |question: &AdviceQuestion| {
         let advice = advise(question).unwrap();
         advice.ranked[place(&advice, "linear, heap")].clone()
     };
@@ -110,7 +110,7 @@ fn clients_that_remember_where_records_are_take_one_round_trip() {
     assert_eq!((none.remembered, all.remembered), (0, 1 << 24));
     assert_eq!(all.client_bytes - none.client_bytes, 16 << 24);
     // Whose records are in their slots remembers nothing.
-    let inline = advise(&Question {
+    let inline = advise(&AdviceQuestion {
         updates: 0.0,
         ..remembering
     });
@@ -123,11 +123,11 @@ fn clients_that_remember_where_records_are_take_one_round_trip() {
 
 #[test]
 fn growing_costs_new_keys_more() {
-    let stays = Question {
+    let stays = AdviceQuestion {
         inserts: 0.5,
         ..ask(8, 24)
     };
-    let grows = Question {
+    let grows = AdviceQuestion {
         grow_to: Some(100_000_000),
         ..stays.clone()
     };
@@ -159,12 +159,12 @@ fn the_memory_of_clients_is_told_and_may_be_limited() {
     assert!(race.client_bytes < 1024 && race.writers == Writers::Any && race.can_grow);
     assert_eq!(of(&advice, "linear, heap").client_bytes, 0);
     // A fuller table has less index.
-    let limited = Question {
+    let limited = AdviceQuestion {
         client_memory: Some((duo.client_bytes as f64 * 0.85) as u64),
         ..ask(8, 24)
     };
     assert!(of(&advise(&limited).unwrap(), "duo, inline").load > 0.8);
-    let little = Question {
+    let little = AdviceQuestion {
         client_memory: Some(1 << 20),
         ..ask(8, 24)
     };
@@ -182,7 +182,7 @@ fn the_memory_of_clients_is_told_and_may_be_limited() {
 
 #[test]
 fn tables_that_grow_have_the_memory_for_it() {
-    let question = Question {
+    let question = AdviceQuestion {
         grow_to: Some(80_000_000),
         ..ask(8, 24)
     };
@@ -198,7 +198,7 @@ fn tables_that_grow_have_the_memory_for_it() {
 
 #[test]
 fn tables_are_no_fuller_than_their_schemes_get() {
-    let nearly = Question {
+    let nearly = AdviceQuestion {
         load: Some(0.95),
         ..ask(8, 24)
     };
@@ -220,7 +220,7 @@ fn tables_are_no_fuller_than_their_schemes_get() {
 
 #[test]
 fn small_unique_records_go_into_linear_words() {
-    let advice = advise(&Question {
+    let advice = advise(&AdviceQuestion {
         load: Some(0.8),
         ..ask(4, 3)
     })
@@ -259,17 +259,17 @@ fn what_is_excluded_has_a_reason() {
     };
     assert!(excluded(&advice, "linear, word").contains("Word slots hold 8 bytes"));
     assert!(excluded(&advice, "cuckoo 2 x 1, parallel, heap").contains("as full as 0.75"));
-    let several = Question {
+    let several = AdviceQuestion {
         values: vec![(10, 1.0), (1000, 0.1)],
         ..ask(8, 56)
     };
     assert!(excluded(&advise(&several).unwrap(), "linear, inline").contains("fixed sizes"));
-    let multi = Question {
+    let multi = AdviceQuestion {
         unique: false,
         ..ask(8, 56)
     };
     assert!(excluded(&advise(&multi).unwrap(), "cuckoo 3 x 4, parallel, heap").contains("sealed"));
-    let little = Question {
+    let little = AdviceQuestion {
         memory: Some(1 << 30),
         ..ask(8, 120)
     };
@@ -286,7 +286,7 @@ fn what_is_excluded_has_a_reason() {
 #[test]
 fn memory_that_is_there_is_used() {
     let with = |memory| {
-        advise(&Question {
+        advise(&AdviceQuestion {
             memory: Some(memory),
             ..ask(8, 24)
         })
@@ -301,7 +301,7 @@ fn memory_that_is_there_is_used() {
 #[test]
 fn updates_cost_and_move_inline_values_out() {
     let reads = advise(&ask(8, 24)).unwrap();
-    let mixed = advise(&Question {
+    let mixed = advise(&AdviceQuestion {
         updates: 0.5,
         ..ask(8, 24)
     })
@@ -318,42 +318,42 @@ fn workloads_that_there_are_not_are_named() {
     let bad = [
         (
             "entries",
-            Question {
+            AdviceQuestion {
                 entries: 0,
                 ..ask(8, 8)
             },
         ),
         (
             "value sizes",
-            Question {
+            AdviceQuestion {
                 values: vec![],
                 ..ask(8, 8)
             },
         ),
         (
             "weight of a value size",
-            Question {
+            AdviceQuestion {
                 values: vec![(8, f64::NAN)],
                 ..ask(8, 8)
             },
         ),
         (
             "hit ratio",
-            Question {
+            AdviceQuestion {
                 hit_ratio: 1.5,
                 ..ask(8, 8)
             },
         ),
         (
             "load factor",
-            Question {
+            AdviceQuestion {
                 load: Some(1.0),
                 ..ask(8, 8)
             },
         ),
         (
             "clients",
-            Question {
+            AdviceQuestion {
                 clients: 0,
                 writers: 0,
                 ..ask(8, 8)
@@ -361,28 +361,28 @@ fn workloads_that_there_are_not_are_named() {
         ),
         (
             "number of writers",
-            Question {
+            AdviceQuestion {
                 writers: 3,
                 ..ask(8, 8)
             },
         ),
         (
             "capacity to grow to",
-            Question {
+            AdviceQuestion {
                 grow_to: Some(9),
                 ..ask(8, 8)
             },
         ),
         (
             "skew",
-            Question {
+            AdviceQuestion {
                 skew: f64::NAN,
                 ..ask(8, 8)
             },
         ),
         (
             "updates and inserts",
-            Question {
+            AdviceQuestion {
                 updates: 0.6,
                 inserts: 0.6,
                 ..ask(8, 8)
@@ -390,7 +390,7 @@ fn workloads_that_there_are_not_are_named() {
         ),
         (
             "inserts",
-            Question {
+            AdviceQuestion {
                 inserts: 0.1,
                 sealed: true,
                 ..ask(8, 8)
@@ -398,7 +398,7 @@ fn workloads_that_there_are_not_are_named() {
         ),
         (
             "updates",
-            Question {
+            AdviceQuestion {
                 updates: 0.1,
                 sealed: true,
                 ..ask(8, 8)
@@ -421,7 +421,7 @@ fn workloads_that_there_are_not_are_named() {
 fn a_perfect_hash_is_the_best_for_what_never_changes() {
     for (key, value) in [(8, 8), (8, 24), (16, 300)] {
         for hit_ratio in [1.0, 0.5] {
-            let question = Question {
+            let question = AdviceQuestion {
                 sealed: true,
                 hit_ratio,
                 ..ask(key, value)

@@ -2,7 +2,7 @@
 
 use crate::advise::{ask, place};
 use farslot::model::Objective;
-use farslot_bench::advise::{CheckOptions, Checked, Question, Ranked, Reads, advise, check};
+use farslot_bench::advise::{AdviceQuestion, CheckOptions, Checked, Ranked, Reads, advise, check};
 use std::collections::BTreeSet;
 
 const SMALL: CheckOptions = CheckOptions {
@@ -32,11 +32,11 @@ impl Shapes {
     }
 
     /// The simulator against the model; returns what is ranked.
-    fn agree(&self, question: &Question) -> Vec<String> {
+    fn agree(&self, question: &AdviceQuestion) -> Vec<String> {
         self.agree_in(question, &SMALL)
     }
 
-    fn agree_in(&self, question: &Question, options: &CheckOptions) -> Vec<String> {
+    fn agree_in(&self, question: &AdviceQuestion, options: &CheckOptions) -> Vec<String> {
         let advice = advise(question).unwrap();
         let ranked = self.of(&advice.ranked);
         let checked = check(question, &ranked, options, &|_| {}).unwrap();
@@ -64,7 +64,7 @@ impl Shapes {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn words_half_full_mostly_hit() {
-    Shapes(0).agree(&Question {
+    Shapes(0).agree(&AdviceQuestion {
         load: Some(0.5),
         hit_ratio: 0.9,
         ..ask(4, 3)
@@ -74,7 +74,7 @@ fn words_half_full_mostly_hit() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn inline_records_that_mostly_hit() {
-    Shapes(1).agree(&Question {
+    Shapes(1).agree(&AdviceQuestion {
         load: Some(0.8),
         hit_ratio: 0.9,
         ..ask(8, 24)
@@ -84,7 +84,7 @@ fn inline_records_that_mostly_hit() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn heap_records_of_which_half_miss() {
-    Shapes(2).agree(&Question {
+    Shapes(2).agree(&AdviceQuestion {
         load: Some(0.9),
         hit_ratio: 0.5,
         ..ask(16, 84)
@@ -93,7 +93,7 @@ fn heap_records_of_which_half_miss() {
 
 #[test]
 fn sealed_tables_for_latency() {
-    Shapes(0).agree(&Question {
+    Shapes(0).agree(&AdviceQuestion {
         load: Some(0.8),
         sealed: true,
         objective: Objective::Latency,
@@ -105,7 +105,7 @@ fn sealed_tables_for_latency() {
 #[ignore = "long: scripts/test --all"]
 fn records_of_64_bytes_at_all_loads() {
     for (load, shapes) in [(0.5, Shapes(0)), (0.8, Shapes(1)), (0.9, Shapes(2))] {
-        shapes.agree(&Question {
+        shapes.agree(&AdviceQuestion {
             load: Some(load),
             ..ask(8, 56)
         });
@@ -121,7 +121,7 @@ fn sealed_records_of_16_bytes_that_mostly_miss() {
         lookups: 12_000,
         ..SMALL
     };
-    let question = Question {
+    let question = AdviceQuestion {
         load: Some(0.9),
         sealed: true,
         hit_ratio: 0.1,
@@ -147,7 +147,7 @@ fn mostly_small() -> Vec<(u32, f64)> {
 #[ignore = "long: scripts/test --all"]
 fn values_of_several_sizes() {
     let ranked = |shapes: Shapes, values, load, objective| {
-        shapes.agree(&Question {
+        shapes.agree(&AdviceQuestion {
             load: Some(load),
             values,
             objective,
@@ -165,7 +165,7 @@ fn values_of_several_sizes() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn sealed_values_of_several_sizes_some_of_them_long() {
-    Shapes(2).agree(&Question {
+    Shapes(2).agree(&AdviceQuestion {
         load: Some(0.8),
         sealed: true,
         values: vec![(100, 3.0), (3000, 1.0)],
@@ -177,7 +177,7 @@ fn sealed_values_of_several_sizes_some_of_them_long() {
 #[ignore = "long: scripts/test --all"]
 fn keys_that_may_have_several_records() {
     for (sealed, shapes) in [(false, Shapes(0)), (true, Shapes(1))] {
-        shapes.agree(&Question {
+        shapes.agree(&AdviceQuestion {
             load: Some(0.8),
             unique: false,
             sealed,
@@ -189,7 +189,7 @@ fn keys_that_may_have_several_records() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn popular_keys_change_nothing() {
-    let skewed = Question {
+    let skewed = AdviceQuestion {
         load: Some(0.8),
         skew: 0.99,
         ..ask(8, 24)
@@ -197,7 +197,7 @@ fn popular_keys_change_nothing() {
     Shapes(1).agree(&skewed);
     let advice = advise(&skewed).unwrap();
     assert!(advice.notes[0].contains("changes no figure"));
-    let even = advise(&Question {
+    let even = advise(&AdviceQuestion {
         skew: 0.0,
         ..skewed
     })
@@ -211,12 +211,12 @@ fn popular_keys_change_nothing() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn writes_of_every_scheme_cost_what_is_predicted() {
-    let with = |question| Question {
+    let with = |question| AdviceQuestion {
         updates: 0.1,
         inserts: 0.1,
         ..question
     };
-    let load = |load, question| Question {
+    let load = |load, question| AdviceQuestion {
         load: Some(load),
         ..question
     };
@@ -231,7 +231,7 @@ fn writes_of_every_scheme_cost_what_is_predicted() {
     ] {
         assert!(schemes.iter().any(|one| one == scheme), "{schemes:?}");
     }
-    let several = Question {
+    let several = AdviceQuestion {
         values: mostly_small(),
         ..ask(8, 8)
     };
@@ -241,7 +241,7 @@ fn writes_of_every_scheme_cost_what_is_predicted() {
 #[test]
 #[ignore = "long: scripts/test --all"]
 fn puts_alone_find_the_tables_nearly_full() {
-    let question = Question {
+    let question = AdviceQuestion {
         load: Some(0.86),
         inserts: 0.5,
         clients: 1,
@@ -260,7 +260,7 @@ fn puts_alone_find_the_tables_nearly_full() {
 
 #[test]
 fn what_cannot_be_simulated_is_said() {
-    let why = |question: &Question, scheme: &str| {
+    let why = |question: &AdviceQuestion, scheme: &str| {
         let advice = advise(question).unwrap();
         let ranked = &advice.ranked[place(&advice, scheme)..][..1];
         match &check(question, ranked, &SMALL, &|_| {}).unwrap()[..] {
@@ -268,7 +268,7 @@ fn what_cannot_be_simulated_is_said() {
             other => panic!("{other:?}"),
         }
     };
-    let large = Question {
+    let large = AdviceQuestion {
         entries: 1_000_000,
         sealed: true,
         ..ask(8, 80_000)

@@ -4,7 +4,7 @@
 use super::advise::place;
 use farslot::Server;
 use farslot::fabric::sim::NicProfile;
-use farslot_bench::advise::{CheckOptions, Question, Ranked, advise, check};
+use farslot_bench::advise::{AdviceQuestion, CheckOptions, Ranked, advise, check};
 use farslot_bench::lookup::{LookupScheme, Options, Served, memory, served};
 use farslot_bench::{BenchError, calibrate};
 
@@ -33,19 +33,19 @@ fn name(scheme: LookupScheme) -> &'static str {
     }
 }
 
-fn question(profile: &NicProfile, slots: u64) -> Question {
-    Question {
+fn question(profile: &NicProfile, slots: u64) -> AdviceQuestion {
+    AdviceQuestion {
         load: Some(LOAD),
         hit_ratio: 1.0,
         threads: 1,
-        ..Question::new((slots as f64 * LOAD) as u64, 8, 8, profile.clone())
+        ..AdviceQuestion::new((slots as f64 * LOAD) as u64, 8, 8, profile.clone())
     }
 }
 
 /// Tables that are built whole are ranked where tables may be sealed; all others where they may
 /// not.
 fn ranked(profile: &NicProfile, slots: u64, scheme: LookupScheme) -> Ranked {
-    let question = Question {
+    let question = AdviceQuestion {
         sealed: matches!(scheme, LookupScheme::Sealed | LookupScheme::Perfect),
         ..question(profile, slots)
     };
@@ -104,7 +104,7 @@ fn ranks_in_mapped_memory_are_those_that_were_measured_there() {
     let update = linear.update.unwrap();
     assert!((update.per_second * update.client_ns / 1e9 - 1.0).abs() < 1e-9);
     // A lookup without a verb takes a processor's time too.
-    let absent = Question {
+    let absent = AdviceQuestion {
         clients: 1,
         hit_ratio: 0.0,
         ..question(&profile, 1 << 12)

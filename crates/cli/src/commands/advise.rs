@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
 use farslot_bench::advise::{
-    self, Advice, CheckOptions, Checked, Excluded, Question, Ranked, WritePrice, Writers,
+    self, Advice, AdviceQuestion, CheckOptions, Checked, Excluded, Ranked, WritePrice, Writers,
 };
 use serde::Serialize;
 use std::str::FromStr;
@@ -120,7 +120,7 @@ impl FromStr for Weighted {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct AdviceReport<'a> {
     #[serde(flatten)]
     advice: &'a Advice,
     /// In the order of the ranks, as far as they were simulated.
@@ -132,7 +132,7 @@ struct Report<'a> {
 /// # Errors
 /// A usage failure for a workload that there is not; what the check says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let question = Question {
+    let question = AdviceQuestion {
         entries: args.entries,
         key: args.key,
         values: args
@@ -158,7 +158,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             Counts::Throughput => Objective::Throughput,
             Counts::Latency => Objective::Latency,
         },
-        calls: Question::has_calls(&args.profile),
+        calls: AdviceQuestion::has_calls(&args.profile),
         profile: args.profile,
     };
     let advice = advise::advise(&question)?;
@@ -170,7 +170,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         false => None,
     };
     if context.json {
-        return output::json(&Report {
+        return output::json(&AdviceReport {
             advice: &advice,
             check: checked.as_deref(),
         });

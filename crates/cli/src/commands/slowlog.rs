@@ -17,12 +17,12 @@ pub struct Args {
 /// What a page says of all that took long.
 #[derive(Deserialize)]
 struct Told {
-    slow: Vec<Slow>,
+    slow: Vec<SlowEntry>,
 }
 
 /// Something that took long.
 #[derive(Serialize, Deserialize)]
-struct Slow {
+struct SlowEntry {
     /// Where it was told.
     #[serde(default)]
     at: String,
@@ -43,7 +43,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         let text = page::ask(address, "/slow").map_err(Failure::io(address))?;
         let Told { slow: told } = serde_json::from_str(&text)
             .map_err(|error| Failure::Failed(format!("{address}: {error}")))?;
-        slow.extend(told.into_iter().map(|slow| Slow {
+        slow.extend(told.into_iter().map(|slow| SlowEntry {
             at: address.clone(),
             ..slow
         }));

@@ -1,7 +1,9 @@
 //! The set of states that were reached: a word each where they are short, compressed where not.
 
 use crate::error::ExploreError;
-use farslot_set::{MAX_WORD, Outcome, SetError, Spare, StateId, Tree, TreeSet, TreeShape, WordSet};
+use farslot_set::{
+    MAX_WORD, Outcome, SetError, Spare, StateId, StateTree, StateTreeShape, TreeSet, WordSet,
+};
 
 /// Bits that fit into a bucket of a set of words.
 const WORD_BITS: usize = 63;
@@ -16,13 +18,13 @@ const AHEAD: usize = 16;
 #[derive(Debug)]
 pub(super) enum StateStore {
     Words(WordSet),
-    Tree(TreeSet),
+    StateTree(TreeSet),
 }
 
 /// What a thread encodes and decodes with.
 #[derive(Debug)]
 pub(super) struct Coder {
-    tree: Option<Tree>,
+    tree: Option<StateTree>,
     spare: Spare,
 }
 
@@ -31,14 +33,14 @@ impl StateStore {
         if bits <= WORD_BITS {
             return Ok(Self::Words(WordSet::alone(FEW)?));
         }
-        let shape = TreeShape::new(bits.div_ceil(32) * 4);
-        Ok(Self::Tree(TreeSet::new(shape)?))
+        let shape = StateTreeShape::new(bits.div_ceil(32) * 4);
+        Ok(Self::StateTree(TreeSet::new(shape)?))
     }
 
     pub(super) fn coder(&self) -> Coder {
         let tree = match self {
             Self::Words(_) => None,
-            Self::Tree(set) => Some(set.tree()),
+            Self::StateTree(set) => Some(set.tree()),
         };
         let spare = Spare::default();
         Coder { tree, spare }
@@ -48,7 +50,7 @@ impl StateStore {
     #[inline]
     pub(super) fn encode(&self, coder: &mut Coder, state: &[u64]) -> Option<u64> {
         match (self, &mut coder.tree) {
-            (Self::Tree(set), Some(tree)) => {
+            (Self::StateTree(set), Some(tree)) => {
                 let halves = tree.state().len();
                 for (at, word) in state.iter().enumerate() {
                     tree.set(2 * at, *word as u32);
@@ -71,7 +73,7 @@ impl StateStore {
         state: &mut [u64],
     ) -> Result<(), SetError> {
         match (self, &mut coder.tree) {
-            (Self::Tree(set), Some(tree)) => {
+            (Self::StateTree(set), Some(tree)) => {
                 set.load(StateId::from_bits(code), tree)?;
                 let halves = tree.state();
                 for (word, pair) in state.iter_mut().zip(halves.chunks(2)) {
@@ -95,7 +97,7 @@ impl StateStore {
             Self::Words(set) => {
                 return set.find_or_put_all(codes, |at, put| done(at, put.map(|_| ())));
             }
-            Self::Tree(set) => set,
+            Self::StateTree(set) => set,
         };
         for code in codes.iter().take(AHEAD) {
             set.prefetch(StateId::from_bits(*code));
@@ -116,7 +118,7 @@ impl StateStore {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Words(set) => set.segments().bytes(),
-            Self::Tree(set) => set.bytes(),
+            Self::StateTree(set) => set.bytes(),
         }
     }
 
@@ -125,7 +127,7 @@ impl StateStore {
             Self::Words(set) => {
                 set.segments().counted() * CROWDED.1 > set.segments().layout().buckets() * CROWDED.0
             }
-            Self::Tree(set) => set.is_crowded(),
+            Self::StateTree(set) => set.is_crowded(),
         }
     }
 
@@ -137,7 +139,7 @@ impl StateStore {
         if needed > limit {
             let states = match self {
                 Self::Words(set) => set.segments().counted(),
-                Self::Tree(set) => set.len(),
+                Self::StateTree(set) => set.len(),
             };
             return Err(ExploreError::OutOfMemory {
                 needed,
@@ -151,7 +153,7 @@ impl StateStore {
                 let buckets = buckets + buckets / 8 + 1;
                 *set = set.rebuilt(buckets, |_| true)?;
             }
-            Self::Tree(set) => set.grow()?,
+            Self::StateTree(set) => set.grow()?,
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::cache::{Cache, ENTRY};
 use super::crew::{self, Crew};
 use super::explored::SymbolicOptions;
-use super::nodes::{DiagramNodes, FEW, FEW_ENTRIES, Limits, PART_OF_CACHE};
+use super::nodes::{DiagramLimits, DiagramNodes, FEW, FEW_ENTRIES, PART_OF_CACHE};
 use crate::error::{ExploreError, RankError};
 use crate::mapped;
 use crate::terms::Terms;
@@ -164,7 +164,7 @@ impl SharedMemory {
     pub(super) fn nodes(
         &self,
         thread: usize,
-        limits: Limits,
+        limits: DiagramLimits,
     ) -> Result<DiagramNodes, ExploreError> {
         let crew = self.crew(thread)?;
         let room = FEW.min(PairSet::over(self.nodes.clone(), 64)?.most_room());

@@ -73,7 +73,7 @@ pub fn explore_symbolically_together(
 
 #[cfg(test)]
 mod tests {
-    use super::nodes::{Halt, Limits};
+    use super::nodes::{DiagramLimits, Halt};
     use super::saturate::Saturation;
     use super::*;
     use crate::net::{Arc, NetPlace, Transition};
@@ -103,7 +103,7 @@ mod tests {
         let net = ring(10, 8);
         let order: Vec<usize> = (0..10).collect();
         let progress = Progress::default();
-        let limits = Limits {
+        let limits = DiagramLimits {
             memory: 1 << 30,
             steps: u64::MAX,
             branches: 64,
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_firing_that_can_follow_for_ever_is_seen_within_few_steps() {
         let progress = Progress::default();
-        let limits = Limits {
+        let limits = DiagramLimits {
             memory: 64 << 20,
             steps: 20_000,
             branches: 64,
@@ -191,7 +191,7 @@ mod tests {
             ..SymbolicOptions::default()
         };
         let memory = SharedMemory::alone(&options).unwrap();
-        let limits = Limits {
+        let limits = DiagramLimits {
             memory: 4 << 20,
             steps: u64::MAX,
             branches: 64,

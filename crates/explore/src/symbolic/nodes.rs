@@ -36,7 +36,7 @@ pub(super) type Branch = (u32, u32);
 
 /// What making a diagram may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct DiagramLimits {
     /// Bytes for the nodes, the operation cache and lists in the making.
     pub(super) memory: u64,
     /// Steps of worker 0 ([`DiagramNodes::steps`]).
@@ -78,7 +78,7 @@ pub(super) struct DiagramNodes {
     table: PairSet,
     pub(super) cache: Cache,
     pub(super) crew: Crew,
-    limits: Limits,
+    limits: DiagramLimits,
     /// The order of the places, by its number.
     order: u64,
     /// Branches of the lists that are being made, those of the innermost last.
@@ -92,7 +92,7 @@ pub(super) struct DiagramNodes {
 }
 
 impl DiagramNodes {
-    pub(super) fn new(table: PairSet, cache: Cache, crew: Crew, limits: Limits) -> Self {
+    pub(super) fn new(table: PairSet, cache: Cache, crew: Crew, limits: DiagramLimits) -> Self {
         Self {
             table,
             cache,
@@ -384,7 +384,7 @@ impl DiagramNodes {
 
     /// Forgets all diagrams, to begin anew within these limits, with another order of the places.
     /// Worker 0 calls it.
-    pub(super) fn restart(&mut self, order: u64, limits: Limits) -> Result<(), Halt> {
+    pub(super) fn restart(&mut self, order: u64, limits: DiagramLimits) -> Result<(), Halt> {
         let arguments = Arguments {
             order,
             memory: limits.memory,
@@ -480,7 +480,7 @@ impl DiagramNodes {
     }
 
     /// Sets the limits of worker 0 anew.
-    pub(super) fn allow(&mut self, limits: Limits) {
+    pub(super) fn allow(&mut self, limits: DiagramLimits) {
         self.limits = limits;
     }
 

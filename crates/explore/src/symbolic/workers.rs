@@ -4,7 +4,7 @@ use super::count;
 use super::crew::Idle;
 use super::explored::SymbolicallyExplored;
 use super::memory::SharedMemory;
-use super::nodes::{DiagramNodes, Halt, Limits};
+use super::nodes::{DiagramLimits, DiagramNodes, Halt};
 use super::saturate::Saturation;
 use crate::error::{ExploreError, RankError};
 use crate::explicit::Progress;
@@ -18,7 +18,7 @@ const STACK: usize = 16 << 20;
 const STACK_PER_LEVEL: usize = 4 << 10;
 
 /// Limits within which each order of the places is tried first, and how many times as much next.
-const LEAST: Limits = Limits {
+const LEAST: DiagramLimits = DiagramLimits {
     memory: 16 << 20,
     steps: 100_000,
     branches: 64,
@@ -47,7 +47,7 @@ pub(super) fn run(
             } else {
                 u64::MAX
             };
-            let limits = Limits {
+            let limits = DiagramLimits {
                 memory: LEAST.memory.min(memory.bytes()),
                 steps,
                 ..LEAST
@@ -151,7 +151,7 @@ fn reach<'n>(
             match saturation.reachable() {
                 Ok(reached) => {
                     let steps = u64::MAX;
-                    saturation.nodes_mut().allow(Limits {
+                    saturation.nodes_mut().allow(DiagramLimits {
                         memory,
                         steps,
                         ..limits

@@ -146,9 +146,9 @@ impl LineLimit {
 }
 
 /// A file of events, a line of JSON each.
-pub struct Audit(Mutex<Lines>);
+pub struct Audit(Mutex<AuditLines>);
 
-struct Lines {
+struct AuditLines {
     limits: [LineLimit; KINDS],
     to: Box<dyn Write + Send>,
 }
@@ -179,7 +179,7 @@ impl Audit {
     /// Writes there, each line at once.
     #[must_use]
     pub fn to(to: impl Write + Send + 'static) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Lines {
+        Arc::new(Self(Mutex::new(AuditLines {
             limits: std::array::from_fn(|_| LineLimit::new()),
             to: Box::new(to),
         })))
@@ -189,7 +189,7 @@ impl Audit {
     /// is told of in the log.
     pub fn record(&self, event: &AuditEvent<'_>) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Lines { limits, to } = &mut *lines;
+        let AuditLines { limits, to } = &mut *lines;
         let LineVerdict::Write(left_out) = limits[event.kind as usize].may_write(Instant::now())
         else {
             return;

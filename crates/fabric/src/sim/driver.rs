@@ -138,7 +138,7 @@ impl Simulation {
         target.rope.pull();
         let endpoint = Rc::clone(target.executor.endpoint());
         let all = (!target.background).then_some(&self.tasks);
-        target.executor.spawn(Task {
+        target.executor.spawn(DrivenTask {
             future: Box::pin(task(endpoint)),
             waker: None,
             rope: Arc::clone(&target.rope),
@@ -329,14 +329,14 @@ impl Rope {
 }
 
 /// A task whose wakers ring the bell.
-struct Task<F> {
+struct DrivenTask<F> {
     future: Pin<Box<F>>,
     waker: Option<(Waker, Waker)>,
     rope: Arc<Rope>,
     _counted: (TaskGuard, Option<TaskGuard>),
 }
 
-impl<F: Future> Future for Task<F> {
+impl<F: Future> Future for DrivenTask<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {

@@ -9,7 +9,7 @@ use crate::memory::mailbox;
 use crate::net::admission::Issued;
 use crate::net::agent::{ExecutionPause, Quota, ServedNode};
 use crate::net::stream::Outbound;
-use crate::net::wire::{FrameKind, Pieces, READ_WORDS, Span, words_of};
+use crate::net::wire::{FrameKind, READ_WORDS, Span, WirePieces, words_of};
 use crate::{FabricError, Message, NodeId, Result, Rights};
 use std::time::Instant;
 
@@ -143,7 +143,7 @@ fn copy(
     quota: &mut Quota,
 ) -> Gone {
     let memory = around.served.node.words();
-    let mut all = Pieces::new(input, pieces);
+    let mut all = WirePieces::new(input, pieces);
     let mut used = 0;
     loop {
         let room = quota.unsent.saturating_sub(out.unsent()).min(quota.work);

@@ -13,7 +13,7 @@ use crate::net::agent::{ExecutionPause, Quota, Serve, ServedNode, Tell, TurnTraf
 use crate::net::room::LEAST;
 use crate::net::stream::{Inbound, LENT_BYTES, Outbound};
 use crate::net::wire::{
-    self, FrameKind, Header, Pieces, READ_WORDS, Request, Span, WRITE_WORDS, decode_reads,
+    self, FrameKind, Header, READ_WORDS, Request, Span, WRITE_WORDS, WirePieces, decode_reads,
     decode_request, decode_start, request_words, words_of,
 };
 use crate::verb::{check_access, check_aligned};
@@ -516,7 +516,7 @@ impl Serving {
     #[inline]
     fn ask_for(
         &self,
-        pieces: Pieces<'_>,
+        pieces: WirePieces<'_>,
         burst: &mut SmallVec<[(u64, u32); BURST]>,
         memory: SharedWords<'_>,
     ) -> bool {

@@ -3,7 +3,7 @@
 
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::tcp::admission::handshake::{
-    self, CHALLENGE_WORDS, HELLO_WORDS, Hello, Side, Welcome, prove,
+    self, CHALLENGE_WORDS, HELLO_WORDS, HandshakeSide, Hello, Welcome, prove,
 };
 use farslot_fabric::tcp::wire::{self, FAILURE_WORDS, FrameKind, Header};
 use farslot_fabric::tcp::{AgentOptions, Area, Conversation, Grant, ServeOptions};
@@ -270,7 +270,7 @@ fn be_admitted(agent: &mut Conversation) -> Vec<u64> {
     let challenge = agent.hear(&bytes_of(&hello)).expect("a good HELLO");
     let challenge = words_of(&challenge);
     assert_eq!(challenge.len(), CHALLENGE_WORDS);
-    let proof = prove(None, Side::Client, &[&hello, &challenge, &[0]]);
+    let proof = prove(None, HandshakeSide::Client, &[&hello, &challenge, &[0]]);
     let proof = handshake::proof(proof, 0);
     let welcome = agent.hear(&bytes_of(&proof)).expect("a good PROOF");
     let welcome = Welcome::decode(&words_of(&welcome)).expect("a WELCOME");

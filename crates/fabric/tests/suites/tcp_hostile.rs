@@ -230,7 +230,11 @@ fn attack_handshake(agent: &Agent, random: &mut impl Rng) -> usize {
             .chunks_exact(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
             .collect();
-        let proof = handshake::prove(None, handshake::Side::Client, &[&hello, &challenge, &[0]]);
+        let proof = handshake::prove(
+            None,
+            handshake::HandshakeSide::Client,
+            &[&hello, &challenge, &[0]],
+        );
         handshake::proof(proof, 0).to_vec()
     };
     mutate(&mut frame, random);

@@ -3,8 +3,8 @@
 use super::sets::Fetch;
 use super::{Cached, UncachedWrite};
 use crate::{
-    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexExt, Operation, Outcome,
-    Outcomes, Result, Running, Waits,
+    Admin, AdminOutcome, Answers, BoxFuture, ClientState, Cursor, Got, Index, IndexExt, Operation,
+    Outcome, Outcomes, Result, Waits,
 };
 use farslot_fabric::Nanos;
 
@@ -87,11 +87,11 @@ impl<I: Index + ?Sized> Index for Cached<I> {
         self.index.waits()
     }
 
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+    fn get<'s>(&'s self, key: &'s [u8]) -> BoxFuture<'s, Got> {
         Box::pin(self.find(key))
     }
 
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+    fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>> {
         Box::pin(async move {
             match operation {
                 Operation::Get(key) => self.find(key).await.map(Outcome::Value),
@@ -108,7 +108,7 @@ impl<I: Index + ?Sized> Index for Cached<I> {
         &'s self,
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(self.look_up_missed(keys, done))
     }
 
@@ -116,7 +116,7 @@ impl<I: Index + ?Sized> Index for Cached<I> {
         &'s self,
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(self.run_missed(operations, done))
     }
 
@@ -125,11 +125,11 @@ impl<I: Index + ?Sized> Index for Cached<I> {
         cursor: Cursor,
         most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>> {
+    ) -> BoxFuture<'s, Result<Option<Cursor>>> {
         self.index.scan(cursor, most, visit)
     }
 
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+    fn admin<'s>(&'s self, request: Admin<'s>) -> BoxFuture<'s, Result<AdminOutcome>> {
         match request {
             // A table that is built is no longer what was known of it.
             Admin::Build(_) => Box::pin(async move {

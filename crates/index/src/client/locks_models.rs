@@ -33,15 +33,15 @@ fn model(of: impl Fn() + Send + Sync + 'static) {
 }
 
 /// A task: it is polled again only when it was woken.
-struct Task(AtomicU64);
+struct WokenTask(AtomicU64);
 
-impl Wake for Task {
+impl Wake for WokenTask {
     fn wake(self: std::sync::Arc<Self>) {
         self.0.store(1, Ordering::Release);
     }
 }
 
-fn poll<F: Future>(future: Pin<&mut F>, task: &std::sync::Arc<Task>) -> Option<F::Output> {
+fn poll<F: Future>(future: Pin<&mut F>, task: &std::sync::Arc<WokenTask>) -> Option<F::Output> {
     let waker = Waker::from(std::sync::Arc::clone(task));
     match future.poll(&mut Context::from_waker(&waker)) {
         Poll::Ready(output) => Some(output),
@@ -86,11 +86,11 @@ fn two(
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 // This one gives up if it cannot at once, and leaves nothing behind.
-                let task = std::sync::Arc::new(Task(AtomicU64::new(0)));
+                let task = std::sync::Arc::new(WokenTask(AtomicU64::new(0)));
                 let _ = poll(pin!(second(&shared)), &task);
             })
         };
-        let task = std::sync::Arc::new(Task(AtomicU64::new(0)));
+        let task = std::sync::Arc::new(WokenTask(AtomicU64::new(0)));
         let mut taking = pin!(first(&shared));
         let done = poll(taking.as_mut(), &task).is_some();
         other.join().unwrap();

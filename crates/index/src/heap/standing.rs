@@ -50,21 +50,21 @@ pub(super) struct CleanerState {
 }
 
 /// Pages that are to be free together, until this is dropped.
-pub(super) struct Row<'c> {
+pub(super) struct KeptRow<'c> {
     cleaning: &'c CleanerState,
     before: Range<u64>,
 }
 
 impl CleanerState {
-    pub(super) fn keep_free(&self, row: Range<u64>) -> Row<'_> {
-        Row {
+    pub(super) fn keep_free(&self, row: Range<u64>) -> KeptRow<'_> {
+        KeptRow {
             cleaning: self,
             before: self.row.replace(row),
         }
     }
 }
 
-impl Drop for Row<'_> {
+impl Drop for KeptRow<'_> {
     fn drop(&mut self) {
         self.cleaning.row.replace(self.before.clone());
     }

@@ -6,7 +6,7 @@ use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{Endpoint, EndpointExt, Handler, Nanos, NodeId, RegionId, window};
 use farslot_remote::chained::{Chained, Shape, Table};
 use farslot_remote::{Found, ObjectId, PolicyOptions, RemoteError, RemoteStructure, serve};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use farslot_txn::TxnError;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -169,9 +169,9 @@ impl Program for Tables {
     }
 
     fn handler(&self) -> Result<Arc<dyn Handler>> {
-        let mut server = Server::new(ServerOptions {
+        let mut server = Server::new(RpcServerOptions {
             slots: TOGETHER as u16,
-            ..ServerOptions::default()
+            ..RpcServerOptions::default()
         });
         serve(&mut server, vec![self.table], Arc::default());
         Ok(Arc::new(server))

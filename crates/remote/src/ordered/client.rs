@@ -1,7 +1,7 @@
 //! The map's operations as a client has them.
 
 use super::layout::PAIRS;
-use super::leaf::Word;
+use super::leaf::LeafWord;
 use super::leaf::{Leaf, Pair};
 use super::node::{Node, NodeEntries};
 use super::range::KeyRange;
@@ -189,7 +189,7 @@ impl<E: Endpoint> OrderedMap<E> {
     }
 
     /// The leaf of a number, READ until that is not torn.
-    async fn leaf_of(&self, number: u64) -> Result<(Node, Word), RemoteError> {
+    async fn leaf_of(&self, number: u64) -> Result<(Node, LeafWord), RemoteError> {
         let tree = self.0.structure();
         let at = tree.shape().node_at(number).ok_or(RemoteError::BadReply)?;
         for _ in 0..MOST_TORN {

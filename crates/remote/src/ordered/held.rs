@@ -1,7 +1,7 @@
 //! What an owner's own code does under the locks of leaves, for transactions.
 
 use super::layout::{LOCK, NEXT};
-use super::leaf::{Leaf, Word};
+use super::leaf::{Leaf, LeafWord};
 use super::owner::{Owner, Write};
 use super::structure::Tree;
 use crate::Lock;
@@ -35,7 +35,7 @@ impl Tree {
             Some((number, node)) => {
                 let at = shape.node_at(number).ok_or(Fault::Damaged)?;
                 let word = node.encode(shape, at)[0];
-                node.seen(Word { at, word }).ok_or(Fault::Damaged)
+                node.seen(LeafWord { at, word }).ok_or(Fault::Damaged)
             }
         }
     }
@@ -75,7 +75,7 @@ impl Tree {
         }
         let at = shape.node_at(number).ok_or(Fault::Damaged)?;
         let word = node.encode(shape, at)[0];
-        let leaf = node.seen(Word { at, word }).ok_or(Fault::Damaged)?;
+        let leaf = node.seen(LeafWord { at, word }).ok_or(Fault::Damaged)?;
         Ok(Hold { leaf, promised })
     }
 

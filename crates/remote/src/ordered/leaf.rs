@@ -8,7 +8,7 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// A word of the map, and where it lies in its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Word {
+pub(super) struct LeafWord {
     pub(super) at: u64,
     pub(super) word: u64,
 }
@@ -62,7 +62,7 @@ impl Leaf {
 
 impl Node {
     /// The node as a leaf, if it is one, whose check is this word.
-    pub(super) fn seen(self, check: Word) -> Option<Leaf> {
+    pub(super) fn seen(self, check: LeafWord) -> Option<Leaf> {
         let NodeEntries::Leaf(pairs) = self.entries else {
             return None;
         };

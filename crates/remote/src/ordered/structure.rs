@@ -9,7 +9,7 @@
 //! where the leaf is the root. In front of each node's words stands its number.
 
 use super::layout::{ROOT, TreeShape};
-use super::leaf::{Leaf, Word};
+use super::leaf::{Leaf, LeafWord};
 use super::node::{Key, Node, NodeEntries};
 use super::owner::{Owner, Write};
 use crate::error::RefusalReason;
@@ -103,10 +103,10 @@ impl Tree {
         leaf: u64,
         words: &[u64],
         cache: &mut LeafDirectory,
-    ) -> Option<(Node, Word)> {
+    ) -> Option<(Node, LeafWord)> {
         let at = self.shape.node_at(leaf)?;
         let node = Node::decode(&self.shape, at, words)?;
-        let check = Word {
+        let check = LeafWord {
             at,
             word: *words.first()?,
         };
@@ -124,7 +124,7 @@ impl Tree {
         &self,
         reply: &[u8],
         cache: &mut LeafDirectory,
-    ) -> Option<Option<(Node, Word)>> {
+    ) -> Option<Option<(Node, LeafWord)>> {
         let (chunks, rest) = reply.as_chunks::<8>();
         let words: Vec<_> = chunks
             .iter()

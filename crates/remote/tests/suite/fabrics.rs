@@ -7,7 +7,7 @@ use farslot_remote::queue::{Fifo, Queue, QueueShape};
 use farslot_remote::{
     NO_OBJECT, ObjectId, Objects, PolicyOptions, RemoteError, RemoteStructure, serve,
 };
-use farslot_rpc::{Client, ClientOptions, Fault, Request, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, Fault, Request, RpcServerOptions, Server};
 use farslot_testbed::{Fabric, TestNode};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -72,7 +72,7 @@ fn served(fabric: Fabric) -> TestNode {
     let bytes = tree().at + tree().bytes();
     let node = fabric.start(&[(bytes, Rights::READ.and(Rights::CALL))]);
     node.serve_calls(|| {
-        let mut server = Server::new(ServerOptions::default());
+        let mut server = Server::new(RpcServerOptions::default());
         let objects = OneOfEach {
             table: Table::new(TABLE).unwrap(),
             queue: Queue::new(queue()).unwrap(),

@@ -5,7 +5,7 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{Limits, NodeId, RegionId, Rights};
 use farslot_remote::{ObjectId, RemoteStructure, serve};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn serve_in<S: RemoteStructure + Clone>(world: World, structure: &S, bytes: 
     let node = world.add_node(&[(bytes, Rights::READ.and(Rights::CALL))]);
     let structure = structure.clone();
     world.node_handle(node).serve_calls(move || {
-        let mut server = Server::new(ServerOptions::default());
+        let mut server = Server::new(RpcServerOptions::default());
         serve(&mut server, vec![structure.clone()], Arc::default());
         Arc::new(server)
     });

@@ -1,6 +1,6 @@
 //! Clients of several grants: each has its own sessions, and its share of them.
 
-use super::{Effect, Server, ServerOptions};
+use super::{Effect, RpcServerOptions, Server};
 use crate::method::{Request, put};
 use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
 use farslot_fabric::{Call, Caller, Handler, Nanos, RegionId, Result, Rights};
@@ -22,7 +22,7 @@ impl Caller for Of {
 
 const METHOD: u16 = 9;
 
-fn server(options: ServerOptions) -> (Server, Arc<AtomicU32>) {
+fn server(options: RpcServerOptions) -> (Server, Arc<AtomicU32>) {
     let mut server = Server::new(options);
     let runs = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&runs);
@@ -74,7 +74,7 @@ fn request(session: u64, number: u32) -> RequestHeader {
 
 #[test]
 fn a_session_is_for_its_own_grant_alone() {
-    let (server, runs) = server(ServerOptions::default());
+    let (server, runs) = server(RpcServerOptions::default());
     let (own, other) = (Of("own"), Of("other"));
     let session = open(&server, &own, 1).unwrap();
     assert_eq!(
@@ -100,9 +100,9 @@ fn a_session_is_for_its_own_grant_alone() {
 
 #[test]
 fn a_grant_that_has_most_sessions_gives_some_to_others() {
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         sessions: 4,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (server, _) = server(options);
     let (many, few) = (Of("many"), Of("few"));
@@ -142,9 +142,9 @@ fn a_grant_that_has_most_sessions_gives_some_to_others() {
 
 #[test]
 fn what_is_too_much_to_keep_is_executed_once_and_said_to_be_in_doubt() {
-    let options = ServerOptions {
+    let options = RpcServerOptions {
         most_kept: 150,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     };
     let (server, runs) = server(options);
     let own = Of("own");
@@ -175,7 +175,7 @@ fn a_method_without_sessions_gets_all_of_the_call() {
             call.request.len()
         }
     }
-    let (mut server, _) = server(ServerOptions::default());
+    let (mut server, _) = server(RpcServerOptions::default());
     server.register_without_session(0x0203, Arc::new(Echo));
     let sent = [3, 2, 5, 6];
     let mut reply = [0; 8];

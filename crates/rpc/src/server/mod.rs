@@ -25,7 +25,7 @@ pub enum Effect {
 
 /// What a server holds for its clients. It takes memory for no kept reply before there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServerOptions {
+pub struct RpcServerOptions {
     /// Clients at a time. Where all are taken, a newcomer takes the place of the client that has
     /// asked for nothing for the longest: of a grant that has more of them than the newcomer's,
     /// else of its own, if that was for five seconds.
@@ -51,7 +51,7 @@ pub struct ServerOptions {
     pub first_session: u64,
 }
 
-impl Default for ServerOptions {
+impl Default for RpcServerOptions {
     fn default() -> Self {
         Self {
             sessions: 1024,
@@ -79,7 +79,7 @@ enum RegisteredMethod {
 
 /// Methods by number, answered on whatever threads the fabric has for calls.
 pub struct Server {
-    options: ServerOptions,
+    options: RpcServerOptions,
     /// By number. They are few.
     methods: Vec<(u16, RegisteredMethod)>,
     sessions: Box<[Mutex<Option<Session>>]>,
@@ -92,8 +92,8 @@ pub struct Server {
 impl Server {
     /// A server without methods. At least one session and one slot are there in any case.
     #[must_use]
-    pub fn new(options: ServerOptions) -> Self {
-        let options = ServerOptions {
+    pub fn new(options: RpcServerOptions) -> Self {
+        let options = RpcServerOptions {
             sessions: options.sessions.max(1),
             slots: options.slots.max(1),
             ..options

@@ -1,7 +1,7 @@
 //! Compressed state vectors in the memory of several ranks.
 
 use super::{SharedDataSet, SharedWordSet};
-use crate::tree::{self, StateId, Tree};
+use crate::tree::{self, StateId, StateTree};
 use crate::{Outcome, SetError};
 use farslot_fabric::{Endpoint, window};
 use std::cell::RefCell;
@@ -62,8 +62,8 @@ impl<E: Endpoint> SharedTreeSet<E> {
 
     /// A tree to work with; its vector is all zeros.
     #[must_use]
-    pub fn tree(&self) -> Tree {
-        Tree::of_zeros(self.state_bytes)
+    pub fn tree(&self) -> StateTree {
+        StateTree::of_zeros(self.state_bytes)
     }
 
     /// The table of roots.
@@ -82,7 +82,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
     ///
     /// # Errors
     /// [`SetError::Fabric`], after which the vector may be in the set or not.
-    pub async fn find_or_put(&self, tree: &mut Tree) -> Result<Outcome<StateId>, SetError> {
+    pub async fn find_or_put(&self, tree: &mut StateTree) -> Result<Outcome<StateId>, SetError> {
         let Some(id) = self.compress(tree).await? else {
             return Ok(Outcome::Full);
         };
@@ -109,7 +109,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
 
     /// The id of the tree's vector, whether it is in the set or not; none where there is no room
     /// for its nodes.
-    async fn compress(&self, tree: &mut Tree) -> Result<Option<StateId>, SetError> {
+    async fn compress(&self, tree: &mut StateTree) -> Result<Option<StateId>, SetError> {
         while let Some((node, pair)) = tree.stale_pair() {
             let known = self.cache.borrow().index_of.get(&pair).copied();
             let index = match known {
@@ -133,7 +133,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
     /// # Errors
     /// [`SetError::NoSuchElement`] for an id whose nodes do not exist; [`SetError::Fabric`]. The
     /// tree is as it was then.
-    pub async fn load(&self, id: StateId, tree: &mut Tree) -> Result<(), SetError> {
+    pub async fn load(&self, id: StateId, tree: &mut StateTree) -> Result<(), SetError> {
         // Changed at the end: this may fail, or be dropped, half way.
         let mut new = tree.clone();
         let mut next = new.start_loading(id);

@@ -15,9 +15,9 @@ pub struct SharedWordSet<E: Endpoint> {
     table: Table<E>,
 }
 
-struct Word(u64);
+struct WordProbe(u64);
 
-impl BucketProbe for Word {
+impl BucketProbe for WordProbe {
     #[inline]
     fn may_be(&self, bucket: u64) -> bool {
         bucket == self.0
@@ -61,7 +61,7 @@ impl<E: Endpoint> SharedWordSet<E> {
     pub async fn find_or_put(&self, word: u64) -> Result<Outcome, SetError> {
         check(word)?;
         let bucket = word | OCCUPIED;
-        let mut probe = Word(bucket);
+        let mut probe = WordProbe(bucket);
         let put = self.table.find_or_put(hash::of_word(bucket), &mut probe);
         Ok(put.await?.map(|(at, _)| at))
     }

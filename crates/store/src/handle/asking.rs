@@ -78,14 +78,14 @@ impl RequestSource for OwnedOperation {
 
 /// How far a future has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum QuestionPhase {
     /// Once it has found no room, with its place among those that wait for some.
     New(Option<u64>),
     Sent(RequestPosition),
     Done,
 }
 
-impl Phase {
+impl QuestionPhase {
     fn poll(
         &mut self,
         queue: &Queue,
@@ -130,7 +130,7 @@ impl Phase {
 pub(super) struct RequestFuture<'h, G> {
     queue: &'h Queue,
     source: G,
-    phase: Phase,
+    phase: QuestionPhase,
 }
 
 impl<'h, G> RequestFuture<'h, G> {
@@ -138,7 +138,7 @@ impl<'h, G> RequestFuture<'h, G> {
         Self {
             queue,
             source,
-            phase: Phase::New(None),
+            phase: QuestionPhase::New(None),
         }
     }
 }
@@ -168,7 +168,7 @@ pub struct Running {
     /// Workers stay for those that wait.
     shared: Arc<HandleInner>,
     operation: OwnedOperation,
-    phase: Phase,
+    phase: QuestionPhase,
 }
 
 impl fmt::Debug for Running {
@@ -184,7 +184,7 @@ impl Running {
         Self {
             shared,
             operation,
-            phase: Phase::New(None),
+            phase: QuestionPhase::New(None),
         }
     }
 
@@ -193,7 +193,7 @@ impl Running {
             shared,
             // Nothing is to be given any more.
             operation: OwnedOperation::of(Operation::Get(&[])),
-            phase: Phase::Sent(place),
+            phase: QuestionPhase::Sent(place),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Opening a handle's table, and when to do it again.
 
-use crate::sessions::View;
+use crate::sessions::TableView;
 use crate::{ErrorKind, Result, Store, StoreError, Table};
 use farslot_fabric::FabricError;
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ impl Opener {
 
     pub(super) fn open(&self) -> Result<Table> {
         let seen = Some(&self.seen);
-        self.store.open_table(&self.name, View::Living, seen)
+        self.store.open_table(&self.name, TableView::Living, seen)
     }
 
     /// Whether an operation failed because the table is to be opened again: another client has

@@ -11,7 +11,7 @@ use crate::{
     Access, CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape,
     ReadPolicy, Result, Scheme, SlotKind, StoreError, TableOptions,
 };
-use farslot_check::{Model, Recorder, RegisterMap, TableOp, TableRet, check};
+use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{
     ClientStop, FaultPlan, HostId, NicProfile, NodeStop, RunEnd, SimEndpoint, Simulation, When,
     World,
@@ -307,7 +307,7 @@ enum Op {
     Lose,
 }
 
-impl Model for LosingMap {
+impl SequentialModel for LosingMap {
     type Key = u64;
     type State = Option<u64>;
     type Op = Op;

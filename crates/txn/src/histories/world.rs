@@ -13,7 +13,7 @@ use farslot_fabric::{Limits, Nanos, NodeId, RegionId, Rights};
 use farslot_remote::chained::{Chained, Shape, Table};
 use farslot_remote::ordered::{Tree, TreeShape};
 use farslot_remote::{ObjectId, PolicyOptions};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ pub(super) fn world(seed: u64, wrong: Wrong) -> World {
                 options,
             );
             owner.breach = wrong.breach.filter(|breach| breach.is_of_owners());
-            let mut server = Server::new(ServerOptions::default());
+            let mut server = Server::new(RpcServerOptions::default());
             serve_owner(&mut server, owner, procedures());
             Arc::new(server)
         });

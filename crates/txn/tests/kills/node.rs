@@ -4,7 +4,7 @@ use crate::layout::{LEASE, MAP, SHARED, TABLE, bytes, map, table};
 use farslot_fabric::Rights;
 use farslot_fabric::shm::{Node, RegionSpec};
 use farslot_fabric::tcp::{Agent, AgentOptions};
-use farslot_rpc::{Server, ServerOptions};
+use farslot_rpc::{RpcServerOptions, Server};
 use farslot_txn::{OwnerOptions, serve};
 use std::io::Read;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub fn run(number: u8, fabric: &str) {
         false => Node::embedded(&[region]),
     };
     let node = node.expect("memory");
-    let mut server = Server::new(ServerOptions::default());
+    let mut server = Server::new(RpcServerOptions::default());
     let options = OwnerOptions {
         lease: LEASE.as_nanos() as u64,
         ..OwnerOptions::default()

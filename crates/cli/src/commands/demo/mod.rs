@@ -16,7 +16,7 @@ use crate::output;
 use crate::shape::SchemeShape;
 use crew::TABLE;
 use farslot::{FieldSize, Store, TableOptions};
-use report::Report;
+use report::DemoReport;
 use std::path::PathBuf;
 use walk::Walked;
 
@@ -79,13 +79,13 @@ fn measure<'w>(
     options: &TableOptions,
     node: &MemoryNode,
     threads: usize,
-) -> Result<Report<'w>> {
+) -> Result<DemoReport<'w>> {
     let store = Store::open(node.address())?;
     let record = store.create(TABLE, options)?;
     let cpu_before = node.cpu_seconds()?;
     let filled = fill::fill(&store, &walked.files, threads)?;
     let lookups = lookups::look_up(&store, &walked.files, args.lookups, threads)?;
-    Ok(Report {
+    Ok(DemoReport {
         node_cpu_seconds: node.cpu_seconds()? - cpu_before,
         load_factor: store.table(TABLE)?.survey()?.load_factor(),
         keep: args.keep,

@@ -9,7 +9,7 @@ use comfy_table::presets;
 use serde_json::{Value, json};
 
 /// What the demo has seen.
-pub struct Report<'a> {
+pub struct DemoReport<'a> {
     /// The files.
     pub walked: &'a Walked,
     /// How putting them went.
@@ -30,7 +30,7 @@ pub struct Report<'a> {
     pub keep: bool,
 }
 
-impl Report<'_> {
+impl DemoReport<'_> {
     /// Answers that were wrong.
     pub fn wrong(&self) -> u64 {
         self.filled.wrong + self.lookups.wrong

@@ -82,12 +82,12 @@ fn size(lengths: impl Iterator<Item = usize>) -> FieldSize {
 
 /// What fits into a table.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct RecordLimits {
     key: FieldSize,
     value: FieldSize,
 }
 
-impl Limits {
+impl RecordLimits {
     /// Those of a table that is there.
     fn of(table: &Table) -> Self {
         let SchemeShape { key, value, .. } = SchemeShape::of(table.scheme());
@@ -131,7 +131,7 @@ pub fn make(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> 
         let name = args.table.clone();
         return Err(StoreError::TableExists { name }.into());
     }
-    let all = read_source(source, Limits::asked(&args.shape), bad)?;
+    let all = read_source(source, RecordLimits::asked(&args.shape), bad)?;
     let options = all.options(&args.shape)?;
     let new = store.build(&args.table, &options, &all.borrowed())?;
     let table = store.table(&args.table)?;
@@ -153,7 +153,7 @@ pub fn build(source: &Source<'_>, table: Table, bad: &BadLines) -> Result<LoadRe
         // Before anything is read.
         start_writing(&table)?;
     }
-    let all = read_source(source, Limits::of(&table), bad)?;
+    let all = read_source(source, RecordLimits::of(&table), bad)?;
     let new = table.build(&all.borrowed())?;
     table.close()?;
     Ok(all.loaded(new))
@@ -174,7 +174,7 @@ fn not_buildable(scheme: &str) -> Failure {
     ))
 }
 
-fn read_source(source: &Source<'_>, limits: Limits, bad: &BadLines) -> Result<FileRecords> {
+fn read_source(source: &Source<'_>, limits: RecordLimits, bad: &BadLines) -> Result<FileRecords> {
     // Some is left for the table, which may be of this machine too.
     let most = available_memory() / 2;
     let bytes = source.bytes()?;
@@ -211,7 +211,7 @@ fn short_of_memory(bytes: u64, most: u64) -> Failure {
 /// Of the file; records that take more than `most` bytes.
 fn read<R: BufRead>(
     reader: &mut Reader<R>,
-    limits: Limits,
+    limits: RecordLimits,
     bad: &BadLines,
     most: u64,
 ) -> Result<FileRecords> {
@@ -237,7 +237,7 @@ fn read<R: BufRead>(
     Ok(all)
 }
 
-fn fitting(record: Record, limits: Limits) -> std::result::Result<Record, BadLine> {
+fn fitting(record: Record, limits: RecordLimits) -> std::result::Result<Record, BadLine> {
     let misfit = if record.key.is_empty() {
         IndexError::EmptyKey
     } else if !limits.key.admits(record.key.len()) {
@@ -267,7 +267,7 @@ mod tests {
     use crate::formats::{Columns, Format};
 
     fn read_lines(input: &str, most: u64) -> Result<(FileRecords, u64)> {
-        let limits = Limits {
+        let limits = RecordLimits {
             key: FieldSize::UpTo(3),
             value: FieldSize::UpTo(9),
         };

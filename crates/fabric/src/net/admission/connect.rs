@@ -1,7 +1,7 @@
 //! The client's side of the handshake: resolve, connect, be admitted, within one timeout.
 
 use super::handshake::{
-    CHALLENGE_WORDS, Carrier, Hello, LARGEST, LONGEST_NAME, Side, Welcome, challenge,
+    CHALLENGE_WORDS, Carrier, HandshakeSide, Hello, LARGEST, LONGEST_NAME, Welcome, challenge,
     decode_refused, is_proved, proof, prove, take_proof,
 };
 use crate::error::{Malformed, Refusal, TlsFailure, os};
@@ -200,7 +200,11 @@ impl<'a> Attempt<'a> {
         }
         let last = self.last_session;
         let proof = proof(
-            prove(secret, Side::Client, &[&hello, &challenged, &[last]]),
+            prove(
+                secret,
+                HandshakeSide::Client,
+                &[&hello, &challenged, &[last]],
+            ),
             last,
         );
         self.write(socket, &proof)?;
@@ -211,7 +215,7 @@ impl<'a> Attempt<'a> {
             })
         })?;
         let frames = [&hello[..], &challenged, &proof, &welcome];
-        if !is_proved(secret, Side::Agent, &frames, agents) {
+        if !is_proved(secret, HandshakeSide::Agent, &frames, agents) {
             return Err(self.refused(Refusal::NodeUnproved));
         }
         Welcome::decode(&welcome).map_err(|reason| self.malformed(reason))

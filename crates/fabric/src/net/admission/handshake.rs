@@ -25,7 +25,7 @@
 //! its verbs are executed before the WELCOME or never. The agent's proof is over HELLO, CHALLENGE,
 //! PROOF and the WELCOME with zeros in its place.
 
-pub use super::secret::{PROOF_WORDS, Side, is_proved, prove};
+pub use super::secret::{HandshakeSide, PROOF_WORDS, is_proved, prove};
 pub use crate::error::Carrier;
 
 use crate::error::{Malformed, Refusal};

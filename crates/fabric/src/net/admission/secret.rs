@@ -60,7 +60,7 @@ pub const PROOF_WORDS: usize = 4;
 
 /// Whose proof it is. A proof of one side is not valid for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum HandshakeSide {
     /// The client proves itself.
     Client,
     /// The agent does.
@@ -70,7 +70,11 @@ pub enum Side {
 /// The proof of one side over the frames so far. Without a secret it proves nothing, but is checked
 /// the same way.
 #[must_use]
-pub fn prove(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> [u64; PROOF_WORDS] {
+pub fn prove(
+    secret: Option<&Secret>,
+    side: HandshakeSide,
+    frames: &[&[u64]],
+) -> [u64; PROOF_WORDS] {
     let bytes: [u8; 32] = over(secret, side, frames).finalize().into_bytes().into();
     bytemuck::cast(bytes)
 }
@@ -79,7 +83,7 @@ pub fn prove(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> [u64; PR
 #[must_use]
 pub fn is_proved(
     secret: Option<&Secret>,
-    side: Side,
+    side: HandshakeSide,
     frames: &[&[u64]],
     proof: [u64; PROOF_WORDS],
 ) -> bool {
@@ -87,13 +91,13 @@ pub fn is_proved(
     over(secret, side, frames).verify_slice(&proof).is_ok()
 }
 
-fn over(secret: Option<&Secret>, side: Side, frames: &[&[u64]]) -> Hmac<Sha256> {
+fn over(secret: Option<&Secret>, side: HandshakeSide, frames: &[&[u64]]) -> Hmac<Sha256> {
     let key = secret.map_or(&[][..], |secret| &secret.0);
     // The only error is of keys of a wrong length, and HMAC takes any.
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(match side {
-        Side::Client => b"farslot tcp client",
-        Side::Agent => b"farslot tcp agent.",
+        HandshakeSide::Client => b"farslot tcp client",
+        HandshakeSide::Agent => b"farslot tcp agent.",
     });
     for frame in frames {
         // Each frame begins with its length, so that no two lists of frames are the same bytes.
@@ -119,14 +123,14 @@ mod tests {
         let secret = Secret::new([7; 16]).unwrap();
         let other = Secret::new([8; 16]).unwrap();
         let frames: [&[u64]; 2] = [&[1, 2], &[3]];
-        let proof = prove(Some(&secret), Side::Client, &frames);
+        let proof = prove(Some(&secret), HandshakeSide::Client, &frames);
         let right =
             |secret: &Secret, side, frames: &[&[u64]]| is_proved(Some(secret), side, frames, proof);
-        assert!(right(&secret, Side::Client, &frames));
-        assert!(!right(&other, Side::Client, &frames));
-        assert!(!right(&secret, Side::Agent, &frames));
-        assert!(!right(&secret, Side::Client, &[&[1, 2], &[4]]));
-        assert!(!is_proved(None, Side::Client, &frames, proof));
+        assert!(right(&secret, HandshakeSide::Client, &frames));
+        assert!(!right(&other, HandshakeSide::Client, &frames));
+        assert!(!right(&secret, HandshakeSide::Agent, &frames));
+        assert!(!right(&secret, HandshakeSide::Client, &[&[1, 2], &[4]]));
+        assert!(!is_proved(None, HandshakeSide::Client, &frames, proof));
     }
 
     #[test]
@@ -134,7 +138,7 @@ mod tests {
         // Of `hmac.new(b"0123456789abcdef", b"farslot tcp client" + (1).to_bytes(8, "little"),
         // sha256)`.
         let secret = Secret::new(b"0123456789abcdef").unwrap();
-        let proof: [u8; 32] = bytemuck::cast(prove(Some(&secret), Side::Client, &[&[1]]));
+        let proof: [u8; 32] = bytemuck::cast(prove(Some(&secret), HandshakeSide::Client, &[&[1]]));
         let hex: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
             hex,

@@ -7,8 +7,8 @@ use crate::Rights;
 use crate::error::Malformed;
 use crate::error::Refusal;
 use crate::net::admission::handshake::{
-    CHALLENGE_WORDS, Carrier, HELLO_WORDS, Hello, PROOF_FRAME_WORDS, Side, Welcome, challenge,
-    is_proved, proof, prove, refused, set_proof,
+    CHALLENGE_WORDS, Carrier, HELLO_WORDS, HandshakeSide, Hello, PROOF_FRAME_WORDS, Welcome,
+    challenge, is_proved, proof, prove, refused, set_proof,
 };
 use crate::net::admission::{Credential, Issued, Secret};
 use crate::net::stream::{Inbound, Outbound};
@@ -218,12 +218,17 @@ impl Challenged {
         let is_of = |one: &&Arc<Issued>| {
             let secret = one.secret();
             secret.is_some() == self.secret_needed
-                && is_proved(secret, Side::Client, &over, claimed)
+                && is_proved(secret, HandshakeSide::Client, &over, claimed)
         };
         let Some(grant) = self.grants.iter().find(is_of) else {
             if self.grants.is_empty() {
                 // As long as where there is a grant with another secret.
-                let _ = is_proved(Some(&Secret::random()), Side::Client, &over, claimed);
+                let _ = is_proved(
+                    Some(&Secret::random()),
+                    HandshakeSide::Client,
+                    &over,
+                    claimed,
+                );
             }
             return Err(Refusal::WrongSecret);
         };
@@ -261,7 +266,7 @@ impl Challenged {
             &proof(claimed, last_session),
             &welcome,
         ];
-        let ours = prove(grant.secret(), Side::Agent, &frames);
+        let ours = prove(grant.secret(), HandshakeSide::Agent, &frames);
         set_proof(&mut welcome, ours);
         out.frame(FrameKind::Completions, &welcome);
         Ok((session, serving))

@@ -14,9 +14,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// How far a client has come.
-pub(crate) struct Dialogue(Phase);
+pub(crate) struct Dialogue(DialoguePhase);
 
-enum Phase {
+enum DialoguePhase {
     Handshake(Handshake),
     Serving(Session, Box<dyn Serve>),
     /// Refused, and told so: what it still sends is thrown away until it has closed. What it was
@@ -60,40 +60,40 @@ pub(crate) struct Warn<'w> {
 impl Dialogue {
     /// One that begins; whoever the client is, it is refused if there is a reason already.
     pub(crate) fn new(refusal: Option<Refusal>) -> Self {
-        Self(Phase::Handshake(Handshake::Hello(refusal)))
+        Self(DialoguePhase::Handshake(Handshake::Hello(refusal)))
     }
 
     pub(crate) fn is_handshake(&self) -> bool {
-        matches!(self.0, Phase::Handshake(_))
+        matches!(self.0, DialoguePhase::Handshake(_))
     }
 
     pub(crate) fn is_serving(&self) -> bool {
-        matches!(self.0, Phase::Serving(..))
+        matches!(self.0, DialoguePhase::Serving(..))
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self.0, Phase::Leaving { .. })
+        matches!(self.0, DialoguePhase::Leaving { .. })
     }
 
     /// The name of the grant that the client asks for or is served under, if it is at that.
     pub(crate) fn asked(&self) -> Option<&str> {
         match &self.0 {
-            Phase::Handshake(handshake) => handshake.asked(),
-            Phase::Serving(_, serving) => Some(&serving.grant().name),
-            Phase::Leaving { asked, .. } => asked.as_deref(),
+            DialoguePhase::Handshake(handshake) => handshake.asked(),
+            DialoguePhase::Serving(_, serving) => Some(&serving.grant().name),
+            DialoguePhase::Leaving { asked, .. } => asked.as_deref(),
         }
     }
 
     /// Whether the client was asked to prove that it knows a secret, and has not yet.
     pub(crate) fn is_unproved(&self) -> bool {
-        matches!(&self.0, Phase::Handshake(handshake) if handshake.is_unproved())
+        matches!(&self.0, DialoguePhase::Handshake(handshake) if handshake.is_unproved())
     }
 
     /// The grant that the client was admitted under, while it is served.
     pub(crate) fn grant(&self) -> Option<&Arc<Issued>> {
         match &self.0 {
-            Phase::Serving(_, serving) => Some(serving.grant()),
-            Phase::Handshake(_) | Phase::Leaving { .. } => None,
+            DialoguePhase::Serving(_, serving) => Some(serving.grant()),
+            DialoguePhase::Handshake(_) | DialoguePhase::Leaving { .. } => None,
         }
     }
 
@@ -106,12 +106,12 @@ impl Dialogue {
     /// Has nothing more to do with the client, which is not told why.
     pub(crate) fn leave(&mut self) {
         let asked = self.asked().map(Into::into);
-        let leaving = Phase::Leaving {
+        let leaving = DialoguePhase::Leaving {
             served_by: None,
             asked,
         };
         let before = std::mem::replace(&mut self.0, leaving);
-        if let (Phase::Serving(_, serving), Phase::Leaving { served_by, .. }) =
+        if let (DialoguePhase::Serving(_, serving), DialoguePhase::Leaving { served_by, .. }) =
             (before, &mut self.0)
         {
             *served_by = Some(serving);
@@ -131,7 +131,7 @@ impl Dialogue {
         let mut news = None;
         loop {
             match &mut self.0 {
-                Phase::Serving(session, serving) => {
+                DialoguePhase::Serving(session, serving) => {
                     let going = session.go_on().ok_or(DisconnectReason::Replaced)?;
                     let mut tell = |grant: &str, error: &FabricError| {
                         warn.reports.tell(&AuditEvent {
@@ -153,11 +153,11 @@ impl Dialogue {
                         pause => return Ok((pause, news)),
                     }
                 }
-                Phase::Leaving { .. } => {
+                DialoguePhase::Leaving { .. } => {
                     input.discard();
                     return Ok((ExecutionPause::Hungry(1), news));
                 }
-                Phase::Handshake(handshake) => {
+                DialoguePhase::Handshake(handshake) => {
                     let visitor = Visitor {
                         peer: warn.peer,
                         certificate: warn.certificate,
@@ -167,7 +167,7 @@ impl Dialogue {
                     match step.map_err(DisconnectReason::Malformed)? {
                         Step::Wait(words) => return Ok((ExecutionPause::Hungry(words), news)),
                         Step::Admit(session, serving) => {
-                            self.0 = Phase::Serving(session, serving);
+                            self.0 = DialoguePhase::Serving(session, serving);
                             news = Some(AdmissionOutcome::Admitted);
                         }
                         Step::Refuse(refusal) => {

@@ -51,9 +51,9 @@ impl Span {
 
 /// The pieces of a READ_MANY, decoded one by one. All were checked when the request was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pieces<'w>(&'w [u64]);
+pub struct WirePieces<'w>(&'w [u64]);
 
-impl<'w> Pieces<'w> {
+impl<'w> WirePieces<'w> {
     /// So many pieces that `words` begin with, or all that are there; they must have been checked.
     pub(crate) fn new(words: &'w [u64], pieces: usize) -> Self {
         let all = words.len() / READ_WORDS;
@@ -61,14 +61,14 @@ impl<'w> Pieces<'w> {
     }
 }
 
-impl ExactSizeIterator for Pieces<'_> {
+impl ExactSizeIterator for WirePieces<'_> {
     #[inline]
     fn len(&self) -> usize {
         self.0.len() / READ_WORDS
     }
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for WirePieces<'_> {
     type Item = Span;
 
     #[inline]
@@ -91,7 +91,7 @@ pub enum Request<'w> {
     /// [`Verb::Read`](crate::Verb::Read).
     Read(Span),
     /// [`Verb::ReadMany`](crate::Verb::ReadMany).
-    ReadMany(Pieces<'w>),
+    ReadMany(WirePieces<'w>),
     /// [`Verb::Write`](crate::Verb::Write), with its payload.
     Write(Span, &'w [u64]),
     /// [`Verb::CompareSwap`](crate::Verb::CompareSwap).
@@ -210,7 +210,7 @@ pub fn decode_request(words: &[u64]) -> Result<Option<(Request<'_>, usize)>, Mal
                     });
                 }
             }
-            Request::ReadMany(Pieces(pieces))
+            Request::ReadMany(WirePieces(pieces))
         }
         (verb, [_, offset, key, rest @ ..]) => {
             let span = Span::of(first, *offset, *key);
@@ -276,10 +276,10 @@ fn number_of(word: u64) -> Result<u32, Malformed> {
 /// pieces: [`decode_request`] tells.
 #[inline]
 #[must_use]
-pub fn decode_reads(words: &[u64]) -> Option<(Pieces<'_>, usize)> {
+pub fn decode_reads(words: &[u64]) -> Option<(WirePieces<'_>, usize)> {
     let first = *words.first()?;
     if first >> 48 == u64::from(READ) {
-        return Some((Pieces(words.get(..READ_WORDS)?), READ_WORDS));
+        return Some((WirePieces(words.get(..READ_WORDS)?), READ_WORDS));
     }
     if first >> 32 != u64::from(READ_MANY) << 16 || first as u32 == 0 {
         return None;
@@ -290,7 +290,7 @@ pub fn decode_reads(words: &[u64]) -> Option<(Pieces<'_>, usize)> {
     let all_reads = pieces_of
         .iter()
         .all(|piece| piece[0] >> 48 == u64::from(READ));
-    all_reads.then_some((Pieces(pieces), needed))
+    all_reads.then_some((WirePieces(pieces), needed))
 }
 
 /// The span of an atomic, whose length is not on the wire.

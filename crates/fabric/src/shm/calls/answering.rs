@@ -3,8 +3,8 @@
 
 use super::MOST_CHANNELS;
 use super::channel::{
-    BYTES, Channel, ChannelSide, Damaged, LONGEST, REQUEST_HEAD, RingConsumer, RingDirection,
-    RingProducer,
+    BYTES, ChannelSide, Damaged, LONGEST, REQUEST_HEAD, RingConsumer, RingDirection, RingProducer,
+    ShmChannel,
 };
 use crate::error::os;
 use crate::event_loop::{EventLoop, OwnThread, ServeLoop, Shift};
@@ -83,7 +83,7 @@ impl RingCallService {
             return Ok(());
         };
         self.shared.open.fetch_add(1, Ordering::AcqRel);
-        let channel = Channel::new(memory, stream);
+        let channel = ShmChannel::new(memory, stream);
         self.shared.arrived().push(Answerer::new(channel, rights));
         self.shared.has_arrived.store(true, Ordering::Release);
         self.shared.wake();
@@ -260,7 +260,7 @@ impl From<Damaged> for RingCloseReason {
 
 /// The owner's end of a channel.
 struct Answerer {
-    channel: Channel,
+    channel: ShmChannel,
     /// What the client said that it may do.
     rights: Rights,
     requests: RingConsumer,
@@ -275,7 +275,7 @@ struct Answerer {
 }
 
 impl Answerer {
-    const fn new(channel: Channel, rights: Rights) -> Self {
+    const fn new(channel: ShmChannel, rights: Rights) -> Self {
         Self {
             channel,
             rights,

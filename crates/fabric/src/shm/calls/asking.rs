@@ -1,7 +1,7 @@
 //! The client's side: an endpoint's calls to nodes of other processes.
 
 use super::channel::{
-    BYTES, Channel, ChannelSide, Damaged, LONGEST, RingConsumer, RingDirection, RingProducer,
+    BYTES, ChannelSide, Damaged, LONGEST, RingConsumer, RingDirection, RingProducer, ShmChannel,
 };
 use crate::memory::{Mapping, Node, check_sealed};
 use crate::net::wire::{FAILURE_WORDS, decode_failure};
@@ -151,7 +151,7 @@ struct Asker {
     node: NodeId,
     /// Which of the node's owners answers.
     life: u64,
-    channel: Channel,
+    channel: ShmChannel,
     requests: RingProducer,
     replies: RingConsumer,
     /// Words of requests that there was no room for yet, with how many of each are put.
@@ -207,7 +207,7 @@ impl Asker {
         Ok(Self {
             node,
             life,
-            channel: Channel::new(memory, stream),
+            channel: ShmChannel::new(memory, stream),
             requests: RingProducer::new(RingDirection::Requests),
             replies: RingConsumer::new(RingDirection::Replies),
             unsent: VecDeque::new(),

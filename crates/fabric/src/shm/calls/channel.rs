@@ -230,12 +230,12 @@ impl ChannelSide {
 }
 
 /// One side's hold of a channel.
-pub(super) struct Channel {
+pub(super) struct ShmChannel {
     memory: Mapping,
     stream: UnixStream,
 }
 
-impl Channel {
+impl ShmChannel {
     pub(super) const fn new(memory: Mapping, stream: UnixStream) -> Self {
         Self { memory, stream }
     }

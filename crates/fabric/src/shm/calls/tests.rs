@@ -1,4 +1,4 @@
-use super::channel::{BYTES, Channel, RingConsumer, RingDirection, RingProducer};
+use super::channel::{BYTES, RingConsumer, RingDirection, RingProducer, ShmChannel};
 use crate::memory::{Mapping, Node};
 use crate::shm::{RegionSpec, ShmEndpoint, attach, fd_passing};
 use crate::{
@@ -72,9 +72,9 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A client's end that writes what it likes.
-fn raw(name: &str) -> Channel {
+fn raw(name: &str) -> ShmChannel {
     let (file, stream) = fd_passing::connect_for_calls(name, Rights::ALL).unwrap();
-    Channel::new(Mapping::of_file(file.as_fd(), true, 4096).unwrap(), stream)
+    ShmChannel::new(Mapping::of_file(file.as_fd(), true, 4096).unwrap(), stream)
 }
 
 #[test]

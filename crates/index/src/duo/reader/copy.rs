@@ -68,7 +68,7 @@ impl BitsWord {
 }
 
 /// The copy as far as it is about one key.
-pub(super) struct View {
+pub(super) struct ReaderView {
     pub(super) state: State,
     /// The bits that say whether its buckets have been split meanwhile.
     pub(super) bits: Vec<BitsWord>,
@@ -170,14 +170,14 @@ impl IndexCopy {
     }
 
     /// All that it says of the key with this hash.
-    pub(super) fn view(&self, hash: u64) -> View {
+    pub(super) fn view(&self, hash: u64) -> ReaderView {
         let state = self.state(hash);
         let words = state.buckets.iter();
         let mut bits: Vec<BitsWord> = words
             .filter_map(|bucket| self.bits_word(self.index.to_split(*bucket)?))
             .collect();
         bits.dedup();
-        View {
+        ReaderView {
             state,
             bits,
             matches: self.matches(hash).collect(),

@@ -1,7 +1,7 @@
 //! Looking a key up by the copy, and in the published index where that is old.
 
 use super::client::{DuoReader, ReaderPromise};
-use super::copy::{State, View};
+use super::copy::{ReaderView, State};
 use super::glance::ReaderGlance;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, is_dead, live_head};
@@ -207,7 +207,7 @@ impl<E: Endpoint> DuoReader<E> {
     async fn find_from(
         &self,
         key: &ReaderKey<'_>,
-        mut looked: Option<(View, SlotDefects)>,
+        mut looked: Option<(ReaderView, SlotDefects)>,
     ) -> Result<Option<Value>> {
         let hash = key.hash();
         let mut quiet_before = None;
@@ -262,7 +262,7 @@ impl<E: Endpoint> DuoReader<E> {
     async fn look_at_matches(
         &self,
         key: &ReaderKey<'_>,
-        view: &View,
+        view: &ReaderView,
     ) -> Result<(Option<Value>, SlotDefects)> {
         let mut looked = SlotDefects::default();
         for slot in &view.matches {
@@ -277,7 +277,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Whether the copy alone says what the reader has promised.
-    fn is_known_well(&self, view: &View) -> bool {
+    fn is_known_well(&self, view: &ReaderView) -> bool {
         let ReaderPromise::BoundedStaleness { most } = self.promise else {
             return false;
         };
@@ -314,7 +314,7 @@ impl<E: Endpoint> DuoReader<E> {
     /// Reads all that there is of the key in the published index into the copy: its pages and the
     /// stash, how often the table has grown, and whether its buckets are split that were not.
     /// Whether it is as it was in the copy when the search began.
-    async fn read_pages(&self, hash: u64, view: &View) -> Result<bool> {
+    async fn read_pages(&self, hash: u64, view: &ReaderView) -> Result<bool> {
         let State { buckets, .. } = view.state;
         let words = self.layout.bucket_page().words() as usize;
         let pieces: Pieces = {

@@ -19,7 +19,7 @@ use farslot_bench::process;
 use farslot_remote::chained::Chained;
 use farslot_remote::ordered::OrderedMap;
 use farslot_remote::{PolicyOptions, RemoteError};
-use farslot_rpc::{Client, ClientOptions, Server, ServerOptions};
+use farslot_rpc::{Client, ClientOptions, RpcServerOptions, Server};
 use farslot_txn::{
     Database, DatabaseOptions, Locking, OwnerOptions, Structure, TableId, Transaction, TxnError,
 };
@@ -59,7 +59,7 @@ const RIGHTS: Rights = Rights::READ.and(Rights::CALL);
 /// What answers calls to a node.
 fn handler(workload: &dyn Workload, nodes: u64, buckets: Buckets) -> Result<Arc<dyn Handler>> {
     let (tables, _) = tables(workload, nodes, buckets)?;
-    let mut server = Server::new(ServerOptions::default());
+    let mut server = Server::new(RpcServerOptions::default());
     let procedures = procedures::procedures(workload.name());
     farslot_txn::serve_with(&mut server, tables, procedures, OwnerOptions::default());
     Ok(Arc::new(server))

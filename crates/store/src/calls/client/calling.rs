@@ -6,8 +6,8 @@ use crate::calls::reply::{Answered, Status, outcomes, status_of};
 use crate::calls::request::{MOST_BYTES, Question, operation_bytes};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, both};
 use farslot_index::{
-    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexExt, Operation, Outcome,
-    Outcomes, Result, Running, UPKEEP, Waits, WriterChange,
+    Admin, AdminOutcome, Answers, BoxFuture, ClientState, Cursor, Got, Index, IndexExt, Operation,
+    Outcome, Outcomes, Result, UPKEEP, Waits, WriterChange,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -182,14 +182,14 @@ impl<E: Endpoint, I: Index + ?Sized> Index for CallingIndex<E, I> {
         self.index.waits()
     }
 
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+    fn get<'s>(&'s self, key: &'s [u8]) -> BoxFuture<'s, Got> {
         Box::pin(async move {
             let got = self.run_one(Operation::Get(key)).await;
             got.map(Outcome::into_value)
         })
     }
 
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+    fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>> {
         Box::pin(self.run_one(operation))
     }
 
@@ -197,7 +197,7 @@ impl<E: Endpoint, I: Index + ?Sized> Index for CallingIndex<E, I> {
         &'s self,
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(async move {
             let gets: Vec<_> = keys.iter().copied().map(Operation::Get).collect();
             let mut done = |outcomes: Outcomes<'_>| {
@@ -211,7 +211,7 @@ impl<E: Endpoint, I: Index + ?Sized> Index for CallingIndex<E, I> {
         &'s self,
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(async move { self.run_called(operations, &RefCell::new(done)).await })
     }
 
@@ -220,11 +220,11 @@ impl<E: Endpoint, I: Index + ?Sized> Index for CallingIndex<E, I> {
         cursor: Cursor,
         most: u64,
         visit: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>> {
+    ) -> BoxFuture<'s, Result<Option<Cursor>>> {
         self.index.scan(cursor, most, visit)
     }
 
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+    fn admin<'s>(&'s self, request: Admin<'s>) -> BoxFuture<'s, Result<AdminOutcome>> {
         match request {
             Admin::Flush => Box::pin(self.flush_both()),
             Admin::ChangeWriter(change) => Box::pin(self.write_oneself(change)),

@@ -2,8 +2,8 @@
 
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, NodeId};
 use farslot_index::{
-    Admin, AdminOutcome, Answers, ClientState, Cursor, Got, Index, IndexError, Operation, Outcome,
-    Outcomes, Result, Running, Waits,
+    Admin, AdminOutcome, Answers, BoxFuture, ClientState, Cursor, Got, Index, IndexError,
+    Operation, Outcome, Outcomes, Result, Waits,
 };
 use std::future::ready;
 use std::rc::Rc;
@@ -23,11 +23,11 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         Waits::Never
     }
 
-    fn get<'s>(&'s self, key: &'s [u8]) -> Running<'s, Got> {
+    fn get<'s>(&'s self, key: &'s [u8]) -> BoxFuture<'s, Got> {
         Box::pin(ready(refused(Operation::Get(key).name())))
     }
 
-    fn run<'s>(&'s self, operation: Operation<'s>) -> Running<'s, Result<Outcome>> {
+    fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>> {
         Box::pin(ready(refused(operation.name())))
     }
 
@@ -35,7 +35,7 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         &'s self,
         keys: &'s [&'s [u8]],
         done: &'s mut dyn FnMut(Answers<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(async move {
             for (number, key) in keys.iter().enumerate() {
                 done(Answers::One(number, refused(Operation::Get(key).name())));
@@ -47,7 +47,7 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         &'s self,
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
-    ) -> Running<'s, ()> {
+    ) -> BoxFuture<'s, ()> {
         Box::pin(async move {
             for (number, operation) in operations.iter().enumerate() {
                 done(Outcomes::One(number, refused(operation.name())));
@@ -60,11 +60,11 @@ impl<E: Endpoint> Index for SingleKeys<E> {
         _: Cursor,
         _: u64,
         _: &'s mut dyn FnMut(&[u8], &[u8]),
-    ) -> Running<'s, Result<Option<Cursor>>> {
+    ) -> BoxFuture<'s, Result<Option<Cursor>>> {
         Box::pin(ready(refused("a scan")))
     }
 
-    fn admin<'s>(&'s self, request: Admin<'s>) -> Running<'s, Result<AdminOutcome>> {
+    fn admin<'s>(&'s self, request: Admin<'s>) -> BoxFuture<'s, Result<AdminOutcome>> {
         Box::pin(ready(match request {
             Admin::Occupancy => refused("to ask for its occupancy"),
             Admin::Survey => refused("a survey"),

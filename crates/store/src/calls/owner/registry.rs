@@ -10,7 +10,7 @@ use crate::catalog::{closed, id_at, record_of, renamed};
 use farslot_fabric::sim::World;
 use farslot_fabric::{NodeId, OwnerMemory, Rights};
 use farslot_remote::{DENIED, ENDING, ObjectId};
-use farslot_rpc::{Fault, Server, ServerOptions};
+use farslot_rpc::{Fault, RpcServerOptions, Server};
 use farslot_txn::{Asked, Kept, OwnerOptions, Tables};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,14 +29,14 @@ const SLOTS: u16 = 32;
 /// What a node answers calls for: operations on its tables, and transactions over those that it
 /// writes itself. Sessions are numbered from `first_session` on.
 pub(crate) fn serve_all(service: CallService, first_session: u64) -> Server {
-    let mut server = Server::new(ServerOptions {
+    let mut server = Server::new(RpcServerOptions {
         sessions: SESSIONS,
         slots: SLOTS,
         largest_request: MOST_BYTES,
         largest_reply: MOST_BYTES,
         methods_check_callers: true,
         first_session,
-        ..ServerOptions::default()
+        ..RpcServerOptions::default()
     });
     let service = Arc::new(service);
     for question in Question::ALL {

@@ -1,6 +1,6 @@
 //! What a table does whose records end.
 
-use farslot_check::{Model, RegisterMap, TableOp, TableRet};
+use farslot_check::{RegisterMap, SequentialModel, TableOp, TableRet};
 
 /// The number of a time to live that a record was given: no other of a run has it.
 pub(super) type Life = u32;
@@ -38,7 +38,7 @@ pub(super) struct State {
 /// A table that starts empty.
 pub(super) struct EndingMap(pub(super) RegisterMap<u64, u64>);
 
-impl Model for EndingMap {
+impl SequentialModel for EndingMap {
     type Key = u64;
     type State = State;
     type Op = ExpiryOperation;
