@@ -4,9 +4,9 @@
 //! Clients of a concurrent table record each operation's invocation and completion in a
 //! [`History`]; [`check`] then says whether one order of the operations exists that explains every
 //! result, never places an operation before one that had completed before it was invoked, and
-//! agrees with the table's sequential specification, a [`SequentialModel`]. Operations that never returned,
-//! or returned an error that leaves their effect in doubt, may take effect at any time after their
-//! invocation, or never.
+//! agrees with the table's sequential specification, a [`SequentialModel`]. Operations that never
+//! returned, or returned an error that leaves their effect in doubt, may take effect at any time
+//! after their invocation, or never.
 //!
 //! ```
 //! use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
@@ -30,8 +30,8 @@
 //! Horn & Kroening, "Faster linearizability checking via P-compositionality", 2015). Each key is
 //! searched depth first after Wing & Gong ("Testing and verifying concurrent objects", 1993) with
 //! Lowe's cache of the (linearized set, state) pairs already met ("Testing for linearizability",
-//! 2017). A result that tells of no change to the state ([`SequentialModel::only_reads`]) is taken as soon as
-//! it fits. Operations of unknown fate are kept cheap: as few as possible are tried first, each
+//! 2017). A result that tells of no change to the state ([`SequentialModel::only_reads`]) is taken
+//! as soon as it fits. Operations of unknown fate are kept cheap: as few as possible are tried first, each
 //! only where it changes the state and after its equals invoked before, and a pair is skipped if
 //! the same completed operations already led to the same state with only some of the unknown ones
 //! used. The search is deterministic, and bounded by a number of steps rather than by time.

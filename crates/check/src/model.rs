@@ -5,9 +5,9 @@ use std::hash::Hash;
 
 /// A sequential specification: what each operation returns and does when nothing else runs.
 ///
-/// The check partitions a history by [`Key`](SequentialModel::Key) and judges each part from its own
-/// [`init`](SequentialModel::init). A specification whose operations touch several keys (a transaction, say)
-/// takes `Key = ()` and keeps the keys in its state.
+/// The check partitions a history by [`Key`](SequentialModel::Key) and judges each part from its
+/// own [`init`](SequentialModel::init). A specification whose operations touch several keys (a
+/// transaction, say) takes `Key = ()` and keeps the keys in its state.
 pub trait SequentialModel {
     /// What histories are partitioned by: no operation may touch another key's state.
     type Key: Clone + Ord + Debug;

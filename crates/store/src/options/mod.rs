@@ -3,6 +3,7 @@
 mod layouts;
 mod named;
 
+#[cfg(feature = "unstable")]
 pub use named::NamedOptions;
 
 use crate::deduplicate::last_of_each_key;
