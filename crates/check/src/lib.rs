@@ -31,10 +31,11 @@
 //! searched depth first after Wing & Gong ("Testing and verifying concurrent objects", 1993) with
 //! Lowe's cache of the (linearized set, state) pairs already met ("Testing for linearizability",
 //! 2017). A result that tells of no change to the state ([`SequentialModel::only_reads`]) is taken
-//! as soon as it fits. Operations of unknown fate are kept cheap: as few as possible are tried first, each
-//! only where it changes the state and after its equals invoked before, and a pair is skipped if
-//! the same completed operations already led to the same state with only some of the unknown ones
-//! used. The search is deterministic, and bounded by a number of steps rather than by time.
+//! as soon as it fits. Operations of unknown fate are kept cheap: as few as possible are tried
+//! first, each only where it changes the state and after its equals invoked before, and a pair is
+//! skipped if the same completed operations already led to the same state with only some of the
+//! unknown ones used. The search is deterministic, and bounded by a number of steps rather than by
+//! time.
 //!
 //! # Why not an existing crate
 //!

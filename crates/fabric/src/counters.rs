@@ -30,7 +30,7 @@ pub struct Counters {
     bytes_written: Cell<u64>,
     doorbells: Cell<u64>,
     queue_full: Cell<u64>,
-    current: Cell<Booking>,
+    current: Cell<Accounting>,
     operations: RefCell<[OperationCounters; OPERATION_CLASSES]>,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Counters {
 
 /// The verbs of an operation under way. Begins empty.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Booking {
+pub struct Accounting {
     verbs: u32,
     doorbells: u32,
     bytes: u64,
@@ -65,7 +65,7 @@ pub struct Booking {
     others_posted: bool,
 }
 
-impl Booking {
+impl Accounting {
     /// Verbs that left with a doorbell.
     #[inline]
     const fn posted(&self) -> u32 {
@@ -110,7 +110,7 @@ impl Booking {
 }
 
 /// Each step is as if it had left with a doorbell of its own.
-impl From<Steps> for Booking {
+impl From<Steps> for Accounting {
     #[inline]
     fn from(of: Steps) -> Self {
         Self {
@@ -183,13 +183,13 @@ impl Snapshot {
 
 impl OperationCounters {
     #[inline(always)]
-    fn count_one(&mut self, booking: Booking) {
+    fn count_one(&mut self, accounting: Accounting) {
         self.count += 1;
-        self.verbs += u64::from(booking.verbs);
-        self.bytes += booking.bytes;
-        self.doorbells += u64::from(booking.doorbells);
-        self.round_trips += u64::from(booking.depth);
-        self.most_round_trips = self.most_round_trips.max(booking.depth);
+        self.verbs += u64::from(accounting.verbs);
+        self.bytes += accounting.bytes;
+        self.doorbells += u64::from(accounting.doorbells);
+        self.round_trips += u64::from(accounting.depth);
+        self.most_round_trips = self.most_round_trips.max(accounting.depth);
     }
 }
 
@@ -241,12 +241,12 @@ impl Counters {
 
     /// Books a read that is the only verb of its operation under way.
     #[inline]
-    pub(crate) fn lone_read_posted(&self, booking: &mut Booking, kind: VerbKind, bytes: u64) {
+    pub(crate) fn lone_read_posted(&self, accounting: &mut Accounting, kind: VerbKind, bytes: u64) {
         self.count_verbs(kind, 1, bytes);
-        booking.verbs += 1;
-        booking.bytes += bytes;
-        booking.doorbells += 1;
-        booking.depth += 1;
+        accounting.verbs += 1;
+        accounting.bytes += bytes;
+        accounting.doorbells += 1;
+        accounting.depth += 1;
     }
 
     /// Books the completion of a verb that [`Counters::verb_posted`] put at `depth`.
@@ -305,9 +305,9 @@ impl Counters {
 
     /// Counts an operation of a class whose verbs were booked so.
     #[inline]
-    pub fn operation_ended(&self, class: OperationClass, booking: Booking) {
+    pub fn operation_ended(&self, class: OperationClass, accounting: Accounting) {
         let mut operations = self.operations.borrow_mut();
-        operations[usize::from(class.0) % OPERATION_CLASSES].count_one(booking);
+        operations[usize::from(class.0) % OPERATION_CLASSES].count_one(accounting);
     }
 
     /// Books steps in place, one after the other, to the operation that runs: at once, where there
@@ -365,7 +365,7 @@ fn add(counter: &Cell<u64>, amount: u64) {
 pub struct Operation<'c, F> {
     counters: &'c Counters,
     class: OperationClass,
-    booking: Booking,
+    accounting: Accounting,
     future: F,
 }
 
@@ -373,7 +373,7 @@ impl<F> fmt::Debug for Operation<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Operation")
             .field("class", &self.class)
-            .field("booking", &self.booking)
+            .field("accounting", &self.accounting)
             .finish_non_exhaustive()
     }
 }
@@ -383,15 +383,15 @@ impl<'c, F> Operation<'c, F> {
     pub(crate) fn new(
         counters: &'c Counters,
         class: OperationClass,
-        booking: Booking,
+        accounting: Accounting,
         future: F,
     ) -> Self {
         Self {
             counters,
             class,
-            booking: Booking {
+            accounting: Accounting {
                 of: Some(class),
-                ..booking
+                ..accounting
             },
             future,
         }
@@ -408,26 +408,26 @@ impl<F: Future> Future for Operation<'_, F> {
         let (this, future) = unsafe {
             let this = self.get_unchecked_mut();
             let future = Pin::new_unchecked(&mut this.future);
-            ((this.counters, this.class, &mut this.booking), future)
+            ((this.counters, this.class, &mut this.accounting), future)
         };
-        let (counters, class, booking) = this;
-        let posted_before = booking.posted();
+        let (counters, class, accounting) = this;
+        let posted_before = accounting.posted();
         let mut outer = counters.current.get();
-        booking.others_posted |= outer.has_posted();
-        counters.current.set(*booking);
+        accounting.others_posted |= outer.has_posted();
+        counters.current.set(*accounting);
         let outer_chain = chain();
-        set_chain(booking.depth);
+        set_chain(accounting.depth);
         let polled = future.poll(cx);
-        *booking = counters.current.get();
-        booking.depth = chain();
+        *accounting = counters.current.get();
+        accounting.depth = chain();
         set_chain(outer_chain);
-        outer.others_posted |= booking.has_posted();
+        outer.others_posted |= accounting.has_posted();
         counters.current.set(outer);
-        if booking.posted() > posted_before && std::mem::take(&mut booking.rings) {
-            booking.doorbells += 1;
+        if accounting.posted() > posted_before && std::mem::take(&mut accounting.rings) {
+            accounting.doorbells += 1;
         }
         if polled.is_ready() {
-            counters.operation_ended(class, *booking);
+            counters.operation_ended(class, *accounting);
         }
         polled
     }

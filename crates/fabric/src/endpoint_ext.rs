@@ -5,8 +5,8 @@ use crate::look;
 use crate::timer::{Sleep, timeout};
 use crate::verb::{check_one_node, gathered_len};
 use crate::{
-    Booking, Buffer, Change, Endpoint, Fetched, Nanos, NodeId, NodeState, OperationClass, Pieces,
-    Reader, RegionId, RemoteAddr, TimedOut, Verb, VerbFuture,
+    Accounting, Buffer, Change, Endpoint, Fetched, Nanos, NodeId, NodeState, OperationClass,
+    Pieces, Reader, RegionId, RemoteAddr, TimedOut, Verb, VerbFuture,
 };
 use std::cell::Cell;
 use std::future::Future;
@@ -107,7 +107,7 @@ pub trait EndpointExt: Endpoint + Sized {
     /// Books the verbs of `future` to one operation of `class`.
     #[inline]
     fn operation<F: Future>(&self, class: OperationClass, future: F) -> Operation<'_, F> {
-        self.operation_begun(class, Booking::default(), future)
+        self.operation_begun(class, Accounting::default(), future)
     }
 
     /// Books the verbs of `future` to an operation of `class` that has already posted others.
@@ -115,7 +115,7 @@ pub trait EndpointExt: Endpoint + Sized {
     fn operation_begun<F: Future>(
         &self,
         class: OperationClass,
-        before: Booking,
+        before: Accounting,
         future: F,
     ) -> Operation<'_, F> {
         Operation::new(&self.core().counters, class, before, future)

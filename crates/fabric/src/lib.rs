@@ -83,7 +83,7 @@ pub use any::{AnyEndpoint, AnyPosted};
 pub use buffer::{Buffer, BufferPool};
 pub use byte_count::ByteCount;
 pub use call::{Call, Caller, Handler, OwnerMemory};
-pub use counters::{Booking, Counters, OperationClass};
+pub use counters::{Accounting, Counters, OperationClass};
 pub use eight::equal_of_eight;
 pub use endpoint::{Endpoint, EndpointCore, Inbox, Limits, PostError, WorkLimit};
 pub use endpoint_ext::EndpointExt;

@@ -2,7 +2,7 @@
 
 use crate::verb::{FromCompletion, Pieces, check_one_node, gathered_len};
 use crate::{
-    Booking, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb, VerbKind,
+    Accounting, Buffer, Endpoint, OperationClass, PostError, RemoteAddr, Result, Verb, VerbKind,
 };
 use std::fmt;
 use std::task::{Context, Poll, ready};
@@ -22,14 +22,14 @@ pub struct Reader<'e, E: Endpoint> {
     posted: Option<E::Posted>,
     /// Whether what was posted reads several pieces.
     gathers: bool,
-    booking: Booking,
+    accounting: Accounting,
 }
 
 impl<E: Endpoint> fmt::Debug for Reader<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader")
             .field("is_reading", &self.buffer.is_none())
-            .field("booking", &self.booking)
+            .field("accounting", &self.accounting)
             .finish_non_exhaustive()
     }
 }
@@ -43,7 +43,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
             unposted: None,
             posted: None,
             gathers: false,
-            booking: Booking::default(),
+            accounting: Accounting::default(),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     #[inline(always)]
     fn note_posted(&mut self, posted: E::Posted, kind: VerbKind, bytes: u64) {
         let counters = &self.endpoint.core().counters;
-        counters.lone_read_posted(&mut self.booking, kind, bytes);
+        counters.lone_read_posted(&mut self.accounting, kind, bytes);
         self.posted = Some(posted);
     }
 
@@ -125,7 +125,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
             }
             PostError::Rejected(error) => {
                 let counters = &self.endpoint.core().counters;
-                Err(error.of_unsent(!self.booking.is_empty() || counters.has_sent()))
+                Err(error.of_unsent(!self.accounting.is_empty() || counters.has_sent()))
             }
         }
     }
@@ -188,22 +188,23 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     /// Counts the operation that the READs since the last one belong to.
     #[inline]
     pub fn end_operation(&mut self, class: OperationClass) {
-        let booking = std::mem::take(&mut self.booking);
+        let accounting = std::mem::take(&mut self.accounting);
         let counters = &self.endpoint.core().counters;
-        counters.operation_ended(class, booking);
+        counters.operation_ended(class, accounting);
     }
 
     /// Books the READs of another reader as those of the same operation, side by side with its own
     /// last one.
     #[inline]
     pub fn book_beside(&mut self, other: &mut Self) {
-        self.booking.beside(std::mem::take(&mut other.booking));
+        self.accounting
+            .beside(std::mem::take(&mut other.accounting));
     }
 
     /// Hands over what was read, and the operation, to be gone on with by
     /// [`operation_begun`](crate::EndpointExt::operation_begun).
     #[must_use]
-    pub fn hand_over(&mut self) -> (Option<Buffer>, Booking) {
-        (self.buffer.take(), std::mem::take(&mut self.booking))
+    pub fn hand_over(&mut self) -> (Option<Buffer>, Accounting) {
+        (self.buffer.take(), std::mem::take(&mut self.accounting))
     }
 }

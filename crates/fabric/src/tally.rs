@@ -145,7 +145,7 @@ impl Tally {
     }
 
     /// Counts the verbs of an operation that goes on elsewhere: with the
-    /// [`Booking`](crate::Booking) that these steps come to.
+    /// [`Accounting`](crate::Accounting) that these steps come to.
     #[inline]
     pub fn goes_on(&mut self, of: Steps) {
         self.left.0 += u64::from(of.verbs);

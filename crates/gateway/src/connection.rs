@@ -7,12 +7,12 @@ use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::frame::{Progress, RequestLimits, RequestParser};
 use crate::gathered::{Answer, ConnectionOutcome, Gathered, RequestAnswer};
+use crate::keyspace;
 use crate::record::LONGEST_VALUE;
 use crate::reply::Reply;
 use crate::session::{self, Choices};
 use crate::shared::{GatewayState, Notice};
 use crate::turn::{RoomRefusal, TurnSteps};
-use crate::whole;
 use farslot::fabric::net::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ const LIMITS: RequestLimits = RequestLimits {
     request: 16 << 20,
 };
 /// What those may that have not shown that they know the secret.
-const STRANGERS_LIMITS: RequestLimits = RequestLimits {
+const UNAUTHENTICATED_LIMITS: RequestLimits = RequestLimits {
     arguments: 10,
     bulk: 1 << 10,
     request: 4 << 10,
@@ -56,8 +56,8 @@ pub(crate) struct Connection {
     pub(crate) is_blocked: bool,
     /// Whether it is in the line for a step of its handshake of TLS.
     pub(crate) is_shaking: bool,
-    /// Whether it is among the strangers.
-    pub(crate) is_stranger: bool,
+    /// Whether it is among the unauthenticated clients.
+    pub(crate) is_unauthenticated: bool,
     /// Since when no request of it was done and no reply was taken.
     pub(crate) since: Instant,
     /// Until when nothing is done, because a secret was wrong.
@@ -111,7 +111,7 @@ impl Connection {
             is_last: false,
             is_blocked: false,
             is_shaking: false,
-            is_stranger: false,
+            is_unauthenticated: false,
             since: Instant::now(),
             rest_until: None,
             is_ready: false,
@@ -132,7 +132,7 @@ impl Connection {
         self.choices.peer
     }
 
-    /// Whether its client is no stranger: it knows the secret, and the handshake of TLS is done.
+    /// Whether its client is authenticated: it knows the secret, and the handshake of TLS is done.
     pub(crate) fn is_admitted(&self) -> bool {
         self.choices.is_admitted && !self.socket.is_shaking_hands()
     }
@@ -331,13 +331,13 @@ impl<'r> Requests<'_, 'r> {
             self.push(None, Answer::Ready(Reply::Error(Failure::NotAdmitted)));
             return false;
         }
-        let is_stranger = !self.choices.is_admitted;
-        let limits = match is_stranger {
-            true => &STRANGERS_LIMITS,
+        let is_unauthenticated = !self.choices.is_admitted;
+        let limits = match is_unauthenticated {
+            true => &UNAUTHENTICATED_LIMITS,
             false => &LIMITS,
         };
         let input = &self.input[self.at..];
-        let bytes = match self.parser.read(input, limits, is_stranger) {
+        let bytes = match self.parser.read(input, limits, is_unauthenticated) {
             Ok(Progress::Whole(bytes)) => bytes,
             Ok(Progress::Unfinished) => return false,
             Ok(Progress::Skipped(bytes)) => {
@@ -443,7 +443,7 @@ impl<'r> Requests<'_, 'r> {
                 }
                 Answer::Steps(first..turn.len(), join)
             }
-            Request::Whole(of) => self.whole(turn, database, &of, arguments)?,
+            Request::Keyspace(of) => self.run_on_keyspace(turn, database, &of, arguments)?,
             Request::Session(of) => {
                 // Steps of a transaction are not cut.
                 let may_be_cut = self.has_steps && self.execution.is_none();
@@ -482,7 +482,7 @@ impl<'r> Requests<'_, 'r> {
     }
 
     /// Runs what concerns a whole database, behind everything that came before it.
-    fn whole(
+    fn run_on_keyspace(
         &mut self,
         turn: &mut TurnSteps<'r>,
         database: u8,
@@ -498,7 +498,7 @@ impl<'r> Requests<'_, 'r> {
             turn.note_apart(*waited);
         }
         let since = Instant::now();
-        let done = whole::run(self.databases, database, of, turn.now, room, watches);
+        let done = keyspace::run(self.databases, database, of, turn.now, room, watches);
         drop(shared);
         let took = since.elapsed();
         turn.note_apart(took);

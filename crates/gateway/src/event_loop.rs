@@ -23,7 +23,7 @@ use crate::session::Choices;
 use crate::shared::{GatewayState, Notice};
 use crate::turn::{ByKey, TurnRoom, TurnSteps};
 use farslot::fabric::net::Socket;
-use farslot::fabric::tcp::Strangers;
+use farslot::fabric::tcp::UnauthenticatedClients;
 use farslot::{Expiry, Store};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -60,7 +60,7 @@ const LOOKED_AT: usize = 8 << 20;
 /// Freed bytes that stay for what is allocated next once a flood is over.
 const KEPT: usize = 32 << 20;
 /// How long a client may take to show that it knows the secret.
-const STRANGER: Duration = Duration::from_secs(10);
+const ADMISSION_TIME: Duration = Duration::from_secs(10);
 /// How long one may take none of its replies.
 const STUCK: Duration = Duration::from_secs(60);
 /// How often this is looked at.
@@ -73,7 +73,8 @@ const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 const ACCEPTED_A_TURN: usize = 4;
 /// Steps of TLS handshakes before others have their turn: one takes as long as many short requests.
 const HANDSHAKES_A_ROUND: usize = 2;
-/// Strangers whose time is up, of which so many are closed before others have their turn.
+/// Unauthenticated clients whose time is up, of which so many are closed before others have their
+/// turn.
 const ENDED_A_ROUND: usize = 8;
 /// How long none is accepted where the process may open no more files.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -97,7 +98,7 @@ pub(crate) struct EventLoop {
     /// The places of connections that rest because they gave a wrong secret.
     resting: Vec<usize>,
     /// Those of clients that have not shown that they know the secret.
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedClients,
     /// The most bytes that were in use since some were given back to the system.
     most_used: usize,
     looked: Instant,
@@ -130,7 +131,7 @@ impl EventLoop {
             epoll::add(&epoll, listener, data, EventFlags::IN)?;
         }
         Ok(Self {
-            strangers: Strangers::new(shared.strangers),
+            unauthenticated: UnauthenticatedClients::new(shared.unauthenticated),
             databases: Databases::new(store, shared.evicting),
             shared,
             lanes,
@@ -255,17 +256,17 @@ impl EventLoop {
     fn welcome(&mut self, mut stream: TcpStream, peer: SocketAddr) {
         let counts = &self.shared.counts;
         let is_full = counts.connected.fetch_add(1, Relaxed) >= self.shared.connections;
-        if let Some(stranger) = self.strangers.to_go_for(peer.ip()) {
+        if let Some(unauthenticated) = self.unauthenticated.to_go_for(peer.ip()) {
             counts.turned_away.fetch_add(1, Relaxed);
-            self.let_go(stranger as usize);
+            self.let_go(unauthenticated as usize);
         } else if is_full && !self.lanes.other.makes_room() {
             // Those who have only just come are the last to go, or newcomers would close each
             // other.
             if let Some(place) = self.longest_waiting() {
                 self.evict_from(place);
-            } else if let Some(stranger) = self.strangers.oldest() {
+            } else if let Some(unauthenticated) = self.unauthenticated.oldest() {
                 counts.turned_away.fetch_add(1, Relaxed);
-                self.let_go(stranger as usize);
+                self.let_go(unauthenticated as usize);
             } else {
                 counts.turned_away.fetch_add(1, Relaxed);
                 counts.connected.fetch_sub(1, Relaxed);
@@ -295,9 +296,9 @@ impl EventLoop {
         let held = connection.held();
         self.lanes.count(&mut connection.counted, held);
         if !connection.is_admitted() {
-            connection.is_stranger = true;
-            let until = Instant::now() + STRANGER;
-            self.strangers.add(place as u64, peer.ip(), until);
+            connection.is_unauthenticated = true;
+            let until = Instant::now() + ADMISSION_TIME;
+            self.unauthenticated.add(place as u64, peer.ip(), until);
         }
         match watched {
             Ok(()) => self.places[place] = Some(connection),
@@ -540,9 +541,9 @@ impl EventLoop {
             !connection.is_to_send() || connection.is_blocked || connection.send().is_ok();
         let held = connection.held();
         self.lanes.count(&mut connection.counted, held);
-        if connection.is_stranger && connection.is_admitted() {
-            connection.is_stranger = false;
-            self.strangers.remove(place as u64);
+        if connection.is_unauthenticated && connection.is_admitted() {
+            connection.is_unauthenticated = false;
+            self.unauthenticated.remove(place as u64);
         }
         if !is_sent || connection.has_ended() {
             return self.close(place, connection);
@@ -581,8 +582,8 @@ impl EventLoop {
 
     fn close(&mut self, place: usize, mut connection: Box<Connection>) {
         self.lanes.count(&mut connection.counted, 0);
-        if connection.is_stranger {
-            self.strangers.remove(place as u64);
+        if connection.is_unauthenticated {
+            self.unauthenticated.remove(place as u64);
         }
         self.vacant.push(place);
         self.shared.counts.connected.fetch_sub(1, Relaxed);
@@ -601,12 +602,12 @@ impl EventLoop {
     fn end_late_ones(&mut self) -> bool {
         let now = Instant::now();
         for _ in 0..ENDED_A_ROUND {
-            let Some(stranger) = self.strangers.late(now) else {
+            let Some(unauthenticated) = self.unauthenticated.late(now) else {
                 self.end_stuck_ones();
                 return true;
             };
-            self.strangers.remove(stranger);
-            self.let_go(stranger as usize);
+            self.unauthenticated.remove(unauthenticated);
+            self.let_go(unauthenticated as usize);
         }
         false
     }

@@ -58,11 +58,11 @@ pub(crate) enum ProtocolError {
     #[error("invalid multibulk length")]
     ArrayLength,
     #[error("unauthenticated multibulk length")]
-    StrangersArrayLength,
+    UnauthenticatedArrayLength,
     #[error("invalid bulk length")]
     BulkLength,
     #[error("unauthenticated bulk length")]
-    StrangersBulkLength,
+    UnauthenticatedBulkLength,
     #[error("expected '$', got '{}'", char::from(*.0))]
     NoBulk(u8),
     #[error("too big mbulk count string")]
@@ -94,17 +94,18 @@ pub(crate) struct RequestParser {
 
 impl RequestParser {
     /// Reads on, in all bytes of the request that have arrived and were not skipped. Clients that
-    /// have not shown that they know the secret are `strangers`: none of their requests is skipped.
+    /// have not shown that they know the secret are `unauthenticated clients`: none of their
+    /// requests is skipped.
     pub(crate) fn read(
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
-        is_stranger: bool,
+        is_unauthenticated: bool,
     ) -> Result<Progress, ProtocolError> {
         let is_array = self.too_long.is_some() || input.first() == Some(&b'*');
         let whole = match input.first() {
             None => return Ok(Progress::Unfinished),
-            Some(_) if is_array => self.read_array(input, limits, is_stranger)?,
+            Some(_) if is_array => self.read_array(input, limits, is_unauthenticated)?,
             Some(_) => self.read_words(input, limits)?,
         };
         if let Some(too_long) = self.too_long {
@@ -144,7 +145,7 @@ impl RequestParser {
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
-        is_stranger: bool,
+        is_unauthenticated: bool,
     ) -> Result<Option<usize>, ProtocolError> {
         let mut left = match self.left {
             Some(left) => left,
@@ -154,8 +155,8 @@ impl RequestParser {
                 let announced = number(&line[1..]).ok_or(ProtocolError::ArrayLength)?;
                 let left = usize::try_from(announced).unwrap_or(0);
                 if left > limits.arguments {
-                    if is_stranger {
-                        return Err(ProtocolError::StrangersArrayLength);
+                    if is_unauthenticated {
+                        return Err(ProtocolError::UnauthenticatedArrayLength);
                     }
                     if left > MOST_SKIPPED {
                         return Err(ProtocolError::ArrayLength);
@@ -170,7 +171,7 @@ impl RequestParser {
         };
         while left > 0 {
             self.left = Some(left);
-            let Some(argument) = self.bulk(input, limits, is_stranger)? else {
+            let Some(argument) = self.bulk(input, limits, is_unauthenticated)? else {
                 return Ok(None);
             };
             if self.too_long.is_none() {
@@ -186,7 +187,7 @@ impl RequestParser {
         &mut self,
         input: &[u8],
         limits: &RequestLimits,
-        is_stranger: bool,
+        is_unauthenticated: bool,
     ) -> Result<Option<Range<usize>>, ProtocolError> {
         let bytes = match self.bulk {
             Some(bytes) => bytes,
@@ -200,11 +201,11 @@ impl RequestParser {
                 let Some(line) = line else { return Ok(None) };
                 let bytes = number(&line[1..]).and_then(|bytes| usize::try_from(bytes).ok());
                 let bytes = bytes.filter(|bytes| *bytes <= LONGEST_SKIPPED);
-                let bytes = bytes.ok_or(match is_stranger {
-                    true => ProtocolError::StrangersBulkLength,
+                let bytes = bytes.ok_or(match is_unauthenticated {
+                    true => ProtocolError::UnauthenticatedBulkLength,
                     false => ProtocolError::BulkLength,
                 })?;
-                self.check(bytes, limits, is_stranger)?;
+                self.check(bytes, limits, is_unauthenticated)?;
                 bytes
             }
         };
@@ -228,18 +229,18 @@ impl RequestParser {
         &mut self,
         bytes: usize,
         limits: &RequestLimits,
-        is_stranger: bool,
+        is_unauthenticated: bool,
     ) -> Result<(), ProtocolError> {
         let all = self.at + bytes + 2;
         if bytes > limits.bulk {
-            if is_stranger {
-                return Err(ProtocolError::StrangersBulkLength);
+            if is_unauthenticated {
+                return Err(ProtocolError::UnauthenticatedBulkLength);
             }
             let limit = limits.bulk;
             self.skip(TooLong::Argument { bytes, limit });
         } else if all > limits.request {
             let limit = limits.request;
-            if is_stranger {
+            if is_unauthenticated {
                 return Err(ProtocolError::Request { limit });
             }
             self.skip(TooLong::Request { bytes: all, limit });
@@ -333,7 +334,7 @@ mod tests {
     fn read_as(
         bytes: &[u8],
         at_a_time: usize,
-        is_stranger: bool,
+        is_unauthenticated: bool,
     ) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
         let (mut parser, mut from, mut requests) = (RequestParser::default(), 0, Vec::new());
         let mut here = 0;
@@ -341,7 +342,7 @@ mod tests {
             here = (here + at_a_time).min(bytes.len());
             loop {
                 let input = &bytes[from..here];
-                let length = match parser.read(input, &LIMITS, is_stranger)? {
+                let length = match parser.read(input, &LIMITS, is_unauthenticated)? {
                     Progress::Unfinished => break,
                     Progress::Skipped(length) => {
                         from += length;
@@ -428,11 +429,14 @@ mod tests {
             ProtocolError::Request { limit: 800 }
         );
         assert_eq!(refused(&[b'*'; 100]), ProtocolError::LongArrayHeader);
-        let strangers = |bytes: &[u8]| read_as(bytes, 7, true).unwrap_err();
-        assert_eq!(strangers(b"*9\r\n"), ProtocolError::StrangersArrayLength);
+        let unauthenticated = |bytes: &[u8]| read_as(bytes, 7, true).unwrap_err();
         assert_eq!(
-            strangers(b"*1\r\n$101\r\n"),
-            ProtocolError::StrangersBulkLength
+            unauthenticated(b"*9\r\n"),
+            ProtocolError::UnauthenticatedArrayLength
+        );
+        assert_eq!(
+            unauthenticated(b"*1\r\n$101\r\n"),
+            ProtocolError::UnauthenticatedBulkLength
         );
         // None that is shorter than its limit is refused, and empty arrays are no requests.
         assert_eq!(read_all(b"*0\r\n*-1\r\n", 1), Ok(vec![vec![], vec![]]));

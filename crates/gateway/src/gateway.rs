@@ -282,7 +282,7 @@ pub(crate) fn shared(
         tls: options.tls.clone().map(RwLock::new),
         connections: options.connections as u64,
         // Half of the places, and a quarter for one address.
-        strangers: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
+        unauthenticated: [2, 4].map(|part| (options.connections / part / options.threads).max(1)),
         buffers: options.buffers,
         started: Instant::now(),
         is_ending: AtomicBool::new(false),

@@ -157,7 +157,7 @@ impl<'r> Gathered<'r> {
             {
                 let end = answers.peek().map_or(done.bytes, |next| next.from);
                 let bytes = end - answered.from + self.output.len() - replied;
-                // What strangers send is nobody's business.
+                // What unauthenticated clients send is nobody's business.
                 if bytes > longest.bytes && self.choices.is_admitted {
                     **longest = Longest {
                         bytes,

@@ -99,9 +99,10 @@ impl Lanes {
         Ok([of(&short, &long, false), of(&long, &short, true)])
     }
 
-    /// Whether a connection belongs to the other lane. What strangers may ask for is never long.
+    /// Whether a connection belongs to the other lane. What unauthenticated clients may ask for is
+    /// never long.
     pub(crate) fn has_left(&self, connection: &Connection) -> bool {
-        connection.is_long != self.is_long && !connection.is_stranger
+        connection.is_long != self.is_long && !connection.is_unauthenticated
     }
 
     /// Gives a connection to the other lane.

@@ -69,6 +69,7 @@ mod gateway;
 mod gathered;
 mod glob;
 mod info;
+mod keyspace;
 mod lane;
 mod metrics;
 mod number;
@@ -83,7 +84,6 @@ mod transaction;
 mod turn;
 mod users;
 mod watch;
-mod whole;
 
 pub use gateway::{Gateway, GatewayError, GatewayOptions};
 pub use metrics::GatewayMetrics;

@@ -31,7 +31,7 @@ pub(crate) struct GatewayState {
     pub(crate) connections: u64,
     /// The most connections of one thread whose clients have not shown that they know the secret,
     /// in all and of one address.
-    pub(crate) strangers: [usize; 2],
+    pub(crate) unauthenticated: [usize; 2],
     /// Bytes that the buffers of one thread's connections may have together.
     pub(crate) buffers: usize,
     pub(crate) started: Instant,

@@ -76,8 +76,9 @@ impl Queue {
             return Ok(());
         }
         let visits = match asked {
-            Some(Request::Whole(DatabaseCommand::SetAbsent(_) | DatabaseCommand::Size)) | None => 0,
-            Some(Request::Whole(_)) => 1,
+            Some(Request::Keyspace(DatabaseCommand::SetAbsent(_) | DatabaseCommand::Size))
+            | None => 0,
+            Some(Request::Keyspace(_)) => 1,
             Some(_) => 0,
         };
         let limits = [
@@ -105,7 +106,7 @@ impl Queue {
         }
         self.requests.extend_from_slice(bytes);
         self.commands += 1;
-        self.has_whole |= matches!(asked, Some(Request::Whole(_)));
+        self.has_whole |= matches!(asked, Some(Request::Keyspace(_)));
         self.visits += visits;
         Ok(())
     }
@@ -125,7 +126,7 @@ mod tests {
         let expected = "ERR the transaction would have 16777217 bytes, and the limit is 16777216";
         assert_eq!(told(&mut queue, b"v", None), expected);
         let mut queue = Queue::new(0);
-        let keys = Request::Whole(DatabaseCommand::Keys(b"*"));
+        let keys = Request::Keyspace(DatabaseCommand::Keys(b"*"));
         for _ in 0..MOST_VISITS {
             queue.push(b"KEYS *", Some(&keys)).unwrap();
         }

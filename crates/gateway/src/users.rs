@@ -94,7 +94,7 @@ impl User {
             ) => return Err(no_command()),
             Request::Transaction(Transaction::Watch(_)) => {}
             Request::Session(_) | Request::Transaction(_) => return Ok(()),
-            Request::One(..) | Request::Each(..) | Request::Whole(_) => {}
+            Request::One(..) | Request::Each(..) | Request::Keyspace(_) => {}
         }
         let needed = match command.flags.contains(&"write") {
             true => Rights::ALL,
@@ -112,15 +112,17 @@ impl User {
             Request::One(key, _) => may(key),
             Request::Each(steps, _) => steps.iter().all(|(key, _)| may(key)),
             Request::Transaction(Transaction::Watch(keys)) => keys.iter().all(|key| may(key)),
-            Request::Whole(DatabaseCommand::SetAbsent(pairs)) => {
+            Request::Keyspace(DatabaseCommand::SetAbsent(pairs)) => {
                 pairs.iter().all(|(key, _)| may(key))
             }
             // What concerns other keys too.
-            Request::Whole(DatabaseCommand::Flush { all: true }) if self.databases != u16::MAX => {
+            Request::Keyspace(DatabaseCommand::Flush { all: true })
+                if self.databases != u16::MAX =>
+            {
                 return Err(no_command());
             }
-            Request::Whole(_) if self.grant.prefix.is_some() => return Err(no_command()),
-            Request::Whole(_) | Request::Session(_) | Request::Transaction(_) => true,
+            Request::Keyspace(_) if self.grant.prefix.is_some() => return Err(no_command()),
+            Request::Keyspace(_) | Request::Session(_) | Request::Transaction(_) => true,
         };
         match may_all {
             true => Ok(()),

@@ -147,7 +147,10 @@ fn of_agents(agents: &[(&Address, AgentCounters)], families: &mut Vec<Family>) {
     let executed: Vec<_> = executed.copied().collect();
     families.extend([
         each(
-            Family::gauge("farslot_connections", "Connections, strangers included."),
+            Family::gauge(
+                "farslot_connections",
+                "Connections, unauthenticated ones included.",
+            ),
             agents,
             |counters| counters.connections as u64,
         ),

@@ -2,7 +2,7 @@
 
 use crate::catalog::pool::FIRST_REGION;
 use crate::catalog::{Catalog, Listing, MemoryUse, TableRecord};
-use crate::spread;
+use crate::sharded;
 use crate::store::Store;
 use crate::{NodeReport, OnRestart, Partition, Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
@@ -132,14 +132,14 @@ impl Store {
         let nodes = &self.0.sessions.nodes;
         let executor = self.executor()?;
         let endpoint = &**executor.endpoint();
-        let answers = executor.block_on(spread::ask_all(endpoint, nodes, async |catalog| {
+        let answers = executor.block_on(sharded::ask_all(endpoint, nodes, async |catalog| {
             Ok(NodeAnswer {
                 round_trip: Some(catalog.round_trip(PINGS).await?),
                 ..NodeAnswer::of(&catalog).await?
             })
         }))?;
-        let spread_tables = names_of_spread_tables(&answers);
-        let reports = spread::nodes_of(endpoint).zip(answers);
+        let sharded_tables = names_of_sharded_tables(&answers);
+        let reports = sharded::nodes_of(endpoint).zip(answers);
         let reports = reports.map(|(node, answer)| {
             let incarnation = endpoint.node(node)?.incarnation;
             let (answer, error) = match answer {
@@ -156,7 +156,7 @@ impl Store {
                 memory: answer.map(|answer| answer.memory),
                 tables: answer.map(|answer| answer.listing.tables.len() as u64),
                 adopted: nodes.times_adopted(node),
-                lost: answer.map_or_else(Vec::new, |answer| answer.lost_of(&spread_tables)),
+                lost: answer.map_or_else(Vec::new, |answer| answer.lost_of(&sharded_tables)),
             })
         });
         let reports = reports.collect::<Result<Vec<_>>>()?;
@@ -174,7 +174,7 @@ impl Store {
     fn ask_all(&self) -> Result<Vec<NodeAnswer>> {
         let nodes = &self.0.sessions.nodes;
         let executor = self.executor()?;
-        let asking = spread::ask_all(&**executor.endpoint(), nodes, async |catalog| {
+        let asking = sharded::ask_all(&**executor.endpoint(), nodes, async |catalog| {
             NodeAnswer::of(&catalog).await
         });
         let answers = executor.block_on(asking)?;
@@ -216,7 +216,7 @@ impl NodeAnswer {
 }
 
 /// The names of all tables over several nodes of which a part can be lost without more ado.
-fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> BTreeSet<String> {
+fn names_of_sharded_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> BTreeSet<String> {
     let tables = answers
         .iter()
         .flatten()
@@ -230,12 +230,12 @@ fn names_of_spread_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) -> 
 
 impl NodeAnswer {
     /// Those of the tables over several nodes of which the node has lost its part.
-    fn lost_of(&self, spread_tables: &BTreeSet<String>) -> Vec<String> {
+    fn lost_of(&self, sharded_tables: &BTreeSet<String>) -> Vec<String> {
         let has = |name: &&String| {
             let mut tables = self.listing.tables.iter();
             tables.any(|table| table.name == **name)
         };
-        spread_tables
+        sharded_tables
             .iter()
             .filter(|name| !has(name))
             .cloned()

@@ -77,9 +77,9 @@ mod server;
 mod session;
 mod sessions;
 mod shapes;
+mod sharded;
 mod slot_map;
 mod snapshot;
-mod spread;
 mod store;
 mod table;
 #[cfg(feature = "tracing")]
@@ -93,8 +93,8 @@ pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use calls::owner::later::LongCall;
 pub use catalog::{
-    Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, Scheme, SpreadMap,
-    SpreadNode, TableRecord,
+    Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, PartitionMap,
+    PartitionNode, Scheme, TableRecord,
 };
 pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics};
 pub use cursor::Cursor;

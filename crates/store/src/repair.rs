@@ -1,7 +1,7 @@
 //! What is damaged in the nodes' catalogs, and clearing it.
 
 use crate::catalog::{Catalog, Damage};
-use crate::{Result, Store, StoreError, spread};
+use crate::{Result, Store, StoreError, sharded};
 use farslot_fabric::NodeId;
 
 impl Store {
@@ -49,7 +49,8 @@ impl Store {
         ask: impl AsyncFn(Catalog<'_, crate::lease::Leased>) -> Result<Option<Damage>>,
     ) -> Result<Vec<Damage>> {
         let nodes = &self.0.sessions.nodes;
-        let answers = self.change(async |endpoint| spread::ask_all(endpoint, nodes, &ask).await)?;
+        let answers =
+            self.change(async |endpoint| sharded::ask_all(endpoint, nodes, &ask).await)?;
         let answers = (0..).map(NodeId).zip(answers);
         let answers = answers.map(|(node, answer)| {
             let failed = |error| nodes.named(node, StoreError::Fabric(error));

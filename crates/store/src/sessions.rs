@@ -10,7 +10,7 @@ use crate::lease::Leased;
 use crate::measured::MeasuredSession;
 use crate::nodes::StoreNodes;
 use crate::session::{OnOneNode, Session};
-use crate::spread::{OverNodes, Spread, SpreadTable};
+use crate::sharded::{OverNodes, ShardedLocation, ShardedTable};
 use crate::{Access, OpenOptions, Result, Table};
 use farslot_fabric::{Executor, Nanos, NodeId};
 use farslot_index::linear::ReadPolicy;
@@ -118,23 +118,27 @@ impl SessionContext {
     pub(crate) fn open_on_all(
         &self,
         executor: Executor<Leased>,
-        table: SpreadTable,
+        table: ShardedLocation,
         view: TableView,
     ) -> Result<Table> {
         let (record, since) = (table.sample.clone(), table.since);
-        let table = self.spread(&executor, table)?;
+        let table = self.open_sharded(&executor, table)?;
         let session = Box::new(OverNodes { executor, table });
         Ok(self.table(record, session, view, since))
     }
 
     /// A table over several nodes as its coroutines see it.
-    pub(crate) fn spread(&self, executor: &Executor<Leased>, table: SpreadTable) -> Result<Spread> {
+    pub(crate) fn open_sharded(
+        &self,
+        executor: &Executor<Leased>,
+        table: ShardedLocation,
+    ) -> Result<ShardedTable> {
         let partitions = table.map.slots.partitions();
         let cache = self.options.cache;
         let clients = self.clients(cache.map(|cache| cache.per_partition(partitions)));
         let endpoint = Rc::clone(executor.endpoint());
         let nodes = Arc::clone(&self.nodes);
-        executor.block_on(Spread::open(endpoint, nodes, clients, table))
+        executor.block_on(ShardedTable::open(endpoint, nodes, clients, table))
     }
 
     /// A table by that session, which was begun to be opened at `since`: counted and timed if the

@@ -10,8 +10,8 @@ use crate::nodes::StoreNodes;
 use crate::profile::read_cost;
 use crate::seeds::{Seeds, draw_id};
 use crate::sessions::{SessionContext, TableView, calls_of};
+use crate::sharded::{self, LocatedTable, NewTable};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, LocatedTable, NewTable};
 use crate::{Address, OpenOptions, Result, StoreError, Table, TableOptions};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, shm};
 use farslot_index::{Record, UPKEEP};
@@ -368,7 +368,7 @@ impl Store {
             let scheme = scheme.clone();
             self.change(async |endpoint| {
                 if self.node_count() > 1 {
-                    return spread::create_on_one(endpoint, nodes, name, scheme).await;
+                    return sharded::create_on_one(endpoint, nodes, name, scheme).await;
                 }
                 let catalog = Catalog::new(endpoint, NodeId(0))?;
                 catalog.create(name, scheme, None).await
@@ -378,7 +378,7 @@ impl Store {
 
     pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| spread::create(endpoint, nodes, new).await)
+        self.change(async |endpoint| sharded::create(endpoint, nodes, new).await)
     }
 
     /// Changes catalogs: as one operation, so that an error says whether any of it was sent.
@@ -418,7 +418,7 @@ impl Store {
     /// ```
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| spread::drop_table(endpoint, nodes, name).await)
+        self.change(async |endpoint| sharded::drop_table(endpoint, nodes, name).await)
     }
 
     /// Accepts that what nodes which came back empty had of a table is lost: they get empty parts,
@@ -444,11 +444,11 @@ impl Store {
     pub fn accept_loss(&self, name: &str) -> Result<Vec<String>> {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
-        let finding = spread::find(&**executor.endpoint(), nodes, name);
+        let finding = sharded::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
             LocatedTable::Whole(..) => Ok(Vec::new()),
-            LocatedTable::Spread(table) => {
-                let spread = self.0.sessions.spread(&executor, table)?;
+            LocatedTable::Sharded(table) => {
+                let spread = self.0.sessions.open_sharded(&executor, table)?;
                 executor.block_on(spread.accept_loss())
             }
         }
@@ -474,7 +474,7 @@ impl Store {
     /// ```
     pub fn rename(&self, name: &str, to: &str) -> Result<()> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| spread::rename(endpoint, nodes, name, to).await)
+        self.change(async |endpoint| sharded::rename(endpoint, nodes, name, to).await)
     }
 
     /// Takes all records out of a table, whatever its scheme, at one moment: what others had
@@ -504,7 +504,7 @@ impl Store {
     /// ```
     pub fn empty(&self, name: &str) -> Result<()> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| spread::empty(endpoint, nodes, name).await)
+        self.change(async |endpoint| sharded::empty(endpoint, nodes, name).await)
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer
@@ -573,9 +573,9 @@ impl Store {
         let executor = self.executor()?;
         let since = executor.endpoint().now();
         let nodes = &self.0.sessions.nodes;
-        let finding = spread::find(&**executor.endpoint(), nodes, name);
+        let finding = sharded::find(&**executor.endpoint(), nodes, name);
         match executor.block_on(finding)? {
-            LocatedTable::Spread(table) => self.0.sessions.open_on_all(executor, table, view),
+            LocatedTable::Sharded(table) => self.0.sessions.open_on_all(executor, table, view),
             LocatedTable::Whole(node, record) => {
                 if let Some(seen) = seen {
                     let incarnation = executor.endpoint().node(node)?.incarnation;

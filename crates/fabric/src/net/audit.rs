@@ -1,9 +1,9 @@
 //! What an owner may want to know later of who came and what they did: as lines in the log, and as
 //! JSON in a file.
 //!
-//! Strangers can cause most of these events. So each kind has a limit of its own of lines a second,
-//! and one flood neither fills a disk nor hides events of another kind. How many were left out is
-//! told.
+//! Unauthenticated clients can cause most of these events. So each kind has a limit of its own of
+//! lines a second, and one flood neither fills a disk nor hides events of another kind. How many
+//! were left out is told.
 
 use serde::Serialize;
 use std::fmt;

@@ -29,7 +29,7 @@ pub mod wire;
 /// (`net.core.somaxconn`). The standard library asks for 128.
 pub const BACKLOG: i32 = 1024;
 
-pub use agent::{AgentCounters, Strangers};
+pub use agent::{AgentCounters, UnauthenticatedClients};
 pub(crate) use audit::Reports;
 pub use audit::{Audit, AuditEvent, AuditKind, LineLimit, utc_time};
 pub use backoff::Backoff;

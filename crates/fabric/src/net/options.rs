@@ -36,9 +36,9 @@ pub struct ServeOptions {
     pub handshake_timeout: Duration,
     /// The most connections whose clients are not admitted. When another comes, the oldest of these
     /// is closed, so that those who are quick are admitted however many others wait.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// The most of these from one address: the oldest from there is closed for another from there.
-    pub strangers_of_address: usize,
+    pub unauthenticated_of_address: usize,
     /// The most bytes that all connections keep together between their turns: of verbs that have
     /// not arrived whole, and of answers that are not taken. The clients of one grant may keep half
     /// of it. Every connection may keep a few KiB besides: see `docs/security.md`.
@@ -60,8 +60,8 @@ impl Default for ServeOptions {
             peer_timeout: Duration::from_secs(30),
             connections: 16 << 10,
             handshake_timeout: Duration::from_secs(5),
-            strangers: 1024,
-            strangers_of_address: 512,
+            unauthenticated: 1024,
+            unauthenticated_of_address: 512,
             held_bytes: 128 << 20,
             receiver_wait: Duration::from_secs(10),
             audit: None,

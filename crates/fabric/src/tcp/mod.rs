@@ -92,7 +92,7 @@ pub use crate::net::tls::{Clients, Fingerprint, TlsClient, TlsServer, Trust};
 pub use crate::net::wire;
 pub use crate::net::{
     AgentCounters, Audit, AuditEvent, AuditKind, ConnectOptions, LineLimit, Network, NoNetwork,
-    Posted, Rate, ServeOptions, Strangers, utc_time,
+    Posted, Rate, ServeOptions, UnauthenticatedClients, utc_time,
 };
 pub use agent::Agent;
 pub use conversation::Conversation;

@@ -264,11 +264,11 @@ fn sealed(bytes: u64) -> OwnedFd {
 fn memory_that_is_no_farslot_region_is_named_as_such() {
     for bytes in [0, 1, 8, 4096, 1 << 20] {
         let name = unique("stranger");
-        let stranger = serve_once(&name, sealed(bytes));
+        let unauthenticated = serve_once(&name, sealed(bytes));
         for_attached(&name, |refused| {
             matches!(refused, FabricError::NotFarslot { found: 0, .. })
         });
-        stranger.join().unwrap();
+        unauthenticated.join().unwrap();
     }
 }
 
@@ -279,11 +279,11 @@ fn files_that_are_no_sealed_memory_are_refused() {
     let unsealed = rustix::fs::memfd_create("stranger", MemfdFlags::CLOEXEC).unwrap();
     for file in [pipe.into(), program.into(), unsealed] {
         let name = unique("unsealed");
-        let stranger = serve_once(&name, file);
+        let unauthenticated = serve_once(&name, file);
         for_attached(&name, |refused| {
             matches!(refused, FabricError::DamagedHeader { .. })
         });
-        stranger.join().unwrap();
+        unauthenticated.join().unwrap();
     }
 }
 

@@ -260,19 +260,21 @@ fn clients_that_take_no_answers_hold_what_there_is_room_for_and_get_all_of_it_in
 }
 
 #[test]
-fn three_bytes_of_strangers_take_no_memory_and_no_places_of_others() {
-    if !is_alone("tcp_attacks::three_bytes_of_strangers_take_no_memory_and_no_places_of_others") {
+fn three_bytes_of_unauthenticated_clients_take_no_memory_and_no_places_of_others() {
+    if !is_alone(
+        "tcp_attacks::three_bytes_of_unauthenticated_clients_take_no_memory_and_no_places_of_others",
+    ) {
         return;
     }
     let agent = serve(ServeOptions {
-        strangers: 100,
-        strangers_of_address: 80,
+        unauthenticated: 100,
+        unauthenticated_of_address: 80,
         handshake_timeout: PATIENCE,
         ..ServeOptions::default()
     });
     let first = connect(&agent, "good");
     let before = resident_bytes();
-    let strangers: Vec<_> = (0..400)
+    let unauthenticated: Vec<_> = (0..400)
         .map(|_| {
             let mut stream = TcpStream::connect(agent.address()).unwrap();
             // The first of them are let go of meanwhile.
@@ -293,11 +295,11 @@ fn three_bytes_of_strangers_take_no_memory_and_no_places_of_others() {
     }
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 4 << 20, "{grown} bytes more");
-    drop(strangers);
+    drop(unauthenticated);
 }
 
 #[test]
-fn a_stranger_says_no_more_than_its_frame_before_it_is_answered() {
+fn an_unauthenticated_client_says_no_more_than_its_frame_before_it_is_answered() {
     let agent = serve(ServeOptions::default());
     let mut stream = TcpStream::connect(agent.address()).unwrap();
     let hello = Hello {

@@ -3,9 +3,9 @@
 //! not run it.
 //!
 //! Attackers that are cut off come again at once, so that there are always as many. The admitted
-//! ones run when nothing else wants to (Linux's `SCHED_IDLE`), the strangers at the lowest
-//! priority: elsewhere they would be on machines of their own, and would not take turns with the
-//! agent and the good client on two processors.
+//! ones run when nothing else wants to (Linux's `SCHED_IDLE`), the unauthenticated clients at the
+//! lowest priority: elsewhere they would be on machines of their own, and would not take turns with
+//! the agent and the good client on two processors.
 
 use crate::attacked::{LEN, asking, serve};
 use crate::raw::{RawClient, bytes_of, frame};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SERVES: &str = "FARSLOT_TEST_BESIEGED";
-const STRANGERS: usize = 4_000;
+const UNAUTHENTICATED: usize = 4_000;
 const HOSTILE: usize = 500;
 const DEAF: usize = 300;
 /// The most that an attacker moves at once: a processor that is at a system call of an attacker's
@@ -202,20 +202,20 @@ fn besiege(address: &str, mut all: Vec<Attacker>, done: &AtomicBool) -> usize {
     again
 }
 
-/// Has strangers come, so many at a time, until it is over: the agent lets the oldest of them go,
-/// and another comes for each. Counts how many came.
+/// Has unauthenticated clients come, so many at a time, until it is over: the agent lets the oldest
+/// of them go, and another comes for each. Counts how many came.
 fn flock(address: &str, came: &AtomicUsize, done: &AtomicBool) {
     // Of this thread alone, on Linux.
     nice(19).unwrap();
-    let mut strangers = VecDeque::new();
+    let mut unauthenticated = VecDeque::new();
     while !done.load(Ordering::Acquire) {
         if let Ok(mut stream) = TcpStream::connect(address) {
             let _ = stream.write_all(&[1, 2, 3]);
-            strangers.push_back(stream);
+            unauthenticated.push_back(stream);
             came.fetch_add(1, Ordering::Release);
         }
-        if strangers.len() > STRANGERS {
-            strangers.pop_front();
+        if unauthenticated.len() > UNAUTHENTICATED {
+            unauthenticated.pop_front();
         }
         // Four thousand within two seconds, and then so many in each.
         std::thread::sleep(Duration::from_micros(500));
@@ -224,7 +224,7 @@ fn flock(address: &str, came: &AtomicUsize, done: &AtomicBool) {
 
 #[test]
 #[ignore = "takes a minute and most of a machine"]
-fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its_bounds() {
+fn four_thousand_unauthenticated_and_eight_hundred_hostile_clients_leave_the_agent_its_bounds() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -245,9 +245,9 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
     let (done, came) = (AtomicBool::new(false), AtomicUsize::new(0));
     let (besieged, most, again) = std::thread::scope(|scope| {
         let again = scope.spawn(|| besiege(&address, attackers, &done));
-        let strangers = scope.spawn(|| flock(&address, &came, &done));
+        let unauthenticated = scope.spawn(|| flock(&address, &came, &done));
         // They are there, all of them.
-        while came.load(Ordering::Acquire) <= STRANGERS {
+        while came.load(Ordering::Acquire) <= UNAUTHENTICATED {
             std::thread::sleep(Duration::from_millis(50));
         }
         let watching = scope.spawn(|| {
@@ -260,7 +260,7 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
         });
         let besieged = round_trips(&good, MEASURED);
         done.store(true, Ordering::Release);
-        strangers.join().unwrap();
+        unauthenticated.join().unwrap();
         (besieged, watching.join().unwrap(), again.join().unwrap())
     });
     say("quiet", &quiet);
@@ -269,7 +269,7 @@ fn four_thousand_strangers_and_eight_hundred_hostile_clients_leave_the_agent_its
     println!("{counters}");
     let [_, high] = memory_of(id);
     let came = came.into_inner();
-    println!("{again} attackers were cut off and came again, {came} strangers came");
+    println!("{again} attackers were cut off and came again, {came} unauthenticated clients came");
     println!("memory: {before} bytes before, {most} then; the most of any kind {high}");
     let connections = (HOSTILE + DEAF + 1024 + 64) as u64;
     // As docs/security.md has it; the region's pages are no part of it.

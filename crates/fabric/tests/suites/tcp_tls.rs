@@ -266,7 +266,7 @@ fn hello_of(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn hostile_bytes_before_the_handshake_are_bounded_and_others_are_served() {
-    const STRANGERS: usize = 200;
+    const UNAUTHENTICATED: usize = 200;
     let authority = Authority::new();
     let agent = start(server(&authority.issue(&[HOST]), None), everybody());
     let good = connect(&agent, &asking(&trusting(&authority), None)).unwrap();
@@ -283,30 +283,30 @@ fn hostile_bytes_before_the_handshake_are_bounded_and_others_are_served() {
         endless.extend(&record);
     }
     let kinds: [&[u8]; 4] = [b"", b"GET / HTTP/1.1\r\n\r\n", &hello_of(1000), &endless];
-    let mut strangers = Vec::new();
-    for number in 0..STRANGERS {
-        let mut stranger = TcpStream::connect(agent.address()).unwrap();
-        stranger
+    let mut unauthenticated = Vec::new();
+    for number in 0..UNAUTHENTICATED {
+        let mut connection = TcpStream::connect(agent.address()).unwrap();
+        connection
             .set_read_timeout(Some(Duration::from_secs(30)))
             .unwrap();
         // It may be closed before all of it has gone.
-        let _ = stranger.write_all(kinds[number % kinds.len()]);
-        strangers.push(stranger);
+        let _ = connection.write_all(kinds[number % kinds.len()]);
+        unauthenticated.push(connection);
         assert!(add(&good).is_ok());
     }
     let grown = resident().saturating_sub(before);
-    assert!(grown < STRANGERS * (96 << 10) + (8 << 20), "{grown}");
+    assert!(grown < UNAUTHENTICATED * (96 << 10) + (8 << 20), "{grown}");
     assert!(agent.counters().held_bytes < 1 << 20);
     // All of them have to go, and know it; the client that was admitted stays.
-    for mut stranger in strangers {
+    for mut connection in unauthenticated {
         let mut said = Vec::new();
-        let _ = stranger.read_to_end(&mut said);
+        let _ = connection.read_to_end(&mut said);
         assert!(said.len() < 100, "{said:?}");
     }
     assert!(begun.elapsed() < Duration::from_secs(25));
     assert!(add(&good).is_ok());
     wait_until("gone", || agent.counters().connections == 1);
-    assert_eq!(agent.counters().refused, STRANGERS as u64);
+    assert_eq!(agent.counters().refused, UNAUTHENTICATED as u64);
 }
 
 #[test]

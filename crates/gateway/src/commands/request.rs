@@ -12,7 +12,7 @@ pub(crate) enum Request<'r> {
     /// Several keys.
     Each(Vec<(&'r [u8], Step<'r>)>, ReplyJoin),
     /// What concerns several keys together or a whole database.
-    Whole(DatabaseCommand<'r>),
+    Keyspace(DatabaseCommand<'r>),
     /// What concerns the connection or the gateway, and no key.
     Session(Session<'r>),
     /// What begins or ends a transaction, or is a condition of one.

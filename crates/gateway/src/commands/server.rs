@@ -41,9 +41,9 @@ commands! {
     "acl" -2 ADMIN false, acl, "Says which user this connection is of.";
     "slowlog" -2 ADMIN false, slow_log, "Tells of requests that have taken long.";
     "scan" -2 READ false, scan, "Returns some keys, and where to go on.";
-    "keys" 2 READ false, |a, _| whole(DatabaseCommand::Keys(a[1])), "Returns all keys that match a pattern.";
-    "randomkey" 1 READ false, |_, _| whole(DatabaseCommand::RandomKey), "Returns some key.";
-    "dbsize" 1 READ false, |_, _| whole(DatabaseCommand::Size), "Counts the keys.";
+    "keys" 2 READ false, |a, _| keyspace(DatabaseCommand::Keys(a[1])), "Returns all keys that match a pattern.";
+    "randomkey" 1 READ false, |_, _| keyspace(DatabaseCommand::RandomKey), "Returns some key.";
+    "dbsize" 1 READ false, |_, _| keyspace(DatabaseCommand::Size), "Counts the keys.";
     "flushdb" -1 WRITE false, |a, _| flush(a, false), "Removes all keys of a database.";
     "flushall" -1 WRITE false, |a, _| flush(a, true), "Removes all keys of all databases.";
 }
@@ -52,8 +52,8 @@ fn session(session: Session<'_>) -> Parsed<'_> {
     Ok(Request::Session(session))
 }
 
-fn whole(whole: DatabaseCommand<'_>) -> Parsed<'_> {
-    Ok(Request::Whole(whole))
+fn keyspace(command: DatabaseCommand<'_>) -> Parsed<'_> {
+    Ok(Request::Keyspace(command))
 }
 
 fn ping<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
@@ -195,7 +195,7 @@ fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
             return Err(Failure::Syntax);
         }
     }
-    whole(DatabaseCommand::Scan {
+    keyspace(DatabaseCommand::Scan {
         cursor,
         count,
         pattern,
@@ -205,8 +205,8 @@ fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
 
 fn flush<'r>(arguments: &[&'r [u8]], all: bool) -> Parsed<'r> {
     match arguments {
-        [_] => whole(DatabaseCommand::Flush { all }),
-        [_, how] if is(how, "sync") || is(how, "async") => whole(DatabaseCommand::Flush { all }),
+        [_] => keyspace(DatabaseCommand::Flush { all }),
+        [_, how] if is(how, "sync") || is(how, "async") => keyspace(DatabaseCommand::Flush { all }),
         _ => Err(Failure::Syntax),
     }
 }

@@ -166,7 +166,7 @@ fn set_many<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
 
 fn set_many_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     let pairs = pairs(arguments, "msetnx")?;
-    Ok(Request::Whole(DatabaseCommand::SetAbsent(pairs)))
+    Ok(Request::Keyspace(DatabaseCommand::SetAbsent(pairs)))
 }
 
 fn get_range<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {

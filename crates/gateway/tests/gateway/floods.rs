@@ -193,7 +193,7 @@ fn sessions_of_tls_take_no_more_than_the_bound() {
     let before = server.memory("VmHWM");
     // A ClientHello whose end does not come, in records of TLS.
     let hello = [&[22, 3, 1, 64, 0, 1, 0, 255, 255][..], &[0; 16_380]].concat();
-    let strangers: Vec<TcpStream> = (0..300)
+    let unauthenticated: Vec<TcpStream> = (0..300)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address).unwrap();
             // The oldest have been closed by now.
@@ -211,7 +211,7 @@ fn sessions_of_tls_take_no_more_than_the_bound() {
     server.outlast(300);
     let grown = server.memory("VmHWM") - before;
     assert!(grown <= BOUND, "{} MiB more", grown / MIB);
-    drop(strangers);
+    drop(unauthenticated);
     for client in &mut deaf[..3] {
         for _ in 0..32 {
             assert_eq!(client.reply().unwrap(), Reply::Bulk(value.clone()));
@@ -360,7 +360,8 @@ fn guesses_of_a_secret_take_longer_and_longer() {
     }
     // After each of the first three it has rested for 100 ms more than before.
     assert!(since.elapsed() >= Duration::from_millis(600));
-    // It is closed when it has been a stranger for too long, however often it is answered.
+    // It is closed when it has been an unauthenticated client for too long, however often it is
+    // answered.
     while guesser.run_if_open(&["AUTH", "a guess"]) {
         assert!(since.elapsed() < Duration::from_secs(60), "it may guess on");
     }

@@ -5,7 +5,7 @@ use farslot::{Evicting, Secret, Store};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 
 #[test]
-fn strangers_are_refused() {
+fn unauthenticated_clients_are_refused() {
     let secret = Secret::new("sixteen bytes at least").unwrap();
     let (_store, gateway) = gateway_with(|options| options.secrets = vec![secret]);
     let mut client = Client::of(&gateway);
@@ -49,7 +49,7 @@ fn strangers_are_refused() {
         .shown();
     assert!(hello.contains("\"proto\" :3"), "{hello}");
     assert_eq!(client.ask("GET a"), "\"1\"");
-    // Strangers may not send what is long.
+    // Unauthenticated clients may not send what is long.
     for bytes in [&b"*11\r\n"[..], b"*1\r\n$2000\r\n"] {
         let mut client = Client::of(&gateway);
         client.send(bytes).unwrap();
@@ -205,7 +205,7 @@ fn buffers_are_bounded() {
 
 /// Whoever has not given the secret makes room for others who come, however many these are.
 #[test]
-fn strangers_keep_nobody_out() {
+fn unauthenticated_clients_keep_nobody_out() {
     let secret = "sixteen bytes at least";
     let (_store, gateway) = gateway_with(|options| {
         options.secrets = vec![Secret::new(secret).unwrap()];
@@ -214,14 +214,14 @@ fn strangers_keep_nobody_out() {
     let mut admitted = Vec::new();
     for number in 0..7 {
         // Two of one address may stay; the others are closed for those behind them.
-        let strangers: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
+        let unauthenticated: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
         let mut client = Client::of(&gateway);
         assert_eq!(client.run(&["AUTH", secret]).shown(), "OK", "{number}");
         admitted.push(client);
-        drop(strangers);
+        drop(unauthenticated);
     }
     // None of those who have given it is closed for them.
-    let _strangers: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
+    let _unauthenticated: Vec<Client> = (0..20).map(|_| Client::of(&gateway)).collect();
     for client in &mut admitted {
         client.expect(&[("PING", "PONG")]);
     }

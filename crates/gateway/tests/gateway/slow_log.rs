@@ -101,7 +101,8 @@ fn what_is_faster_is_not_told() {
     ]);
 }
 
-/// Secrets are not remembered, nor is what strangers send; and only `default` sees others' keys.
+/// Secrets are not remembered, nor is what unauthenticated clients send; and only `default` sees
+/// others' keys.
 #[test]
 fn secrets_are_not_told_and_nothing_is_told_to_other_users() {
     let secret = "opens-all-databases";
@@ -118,8 +119,8 @@ fn secrets_are_not_told_and_nothing_is_told_to_other_users() {
             rate: Rate::default(),
         }];
     });
-    let mut stranger = Client::of(&gateway);
-    let told = stranger.ask("GET what-strangers-send");
+    let mut unauthenticated = Client::of(&gateway);
+    let told = unauthenticated.ask("GET what-they-send");
     assert!(told.starts_with("-NOAUTH"), "{told}");
     let mut reader = Client::of(&gateway);
     assert_eq!(reader.ask("AUTH reader opens-one-database"), "OK");

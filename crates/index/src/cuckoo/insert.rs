@@ -23,16 +23,16 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         &self,
         write: &Write<'_>,
         of: &mut CuckooWriteState<'t>,
-        aside: CuckooWriteSlowPath,
+        slow: CuckooWriteSlowPath,
     ) -> Result<NextStep<CuckooWriteSlowPath>> {
-        let aside = match aside {
+        let slow = match slow {
             _ if self.table.writer.get().is_none() => CuckooWriteSlowPath::Hold { alone: false },
-            _ => aside,
+            _ => slow,
         };
-        match aside {
+        match slow {
             CuckooWriteSlowPath::Hold { alone } => self.hold(write, of, alone).await,
             CuckooWriteSlowPath::Look => self.look_closely(write, of).await,
-            CuckooWriteSlowPath::ChangeOwn => self.change_own_aside(write, of).await,
+            CuckooWriteSlowPath::ChangeOwn => self.change_own_by_slow_path(write, of).await,
             CuckooWriteSlowPath::Place => self.find_place(write, of).await,
             CuckooWriteSlowPath::Block => {
                 let (heap, record) = (self.table.heap(), write.operation.record());
@@ -77,7 +77,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.held = None;
         let making = self.table.make_room_again(&mut of.cleaned, full);
         making.await?;
-        Ok(NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false }))
+        Ok(NextStep::SlowPath(CuckooWriteSlowPath::Hold {
+            alone: false,
+        }))
     }
 
     /// Looks at all slots that may be the key's. If a writer that died has left it twice, one copy
@@ -101,7 +103,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     }
 
     /// Changes the key's own slot of a bucket of signatures, or empties one that the graph has.
-    async fn change_own_aside(
+    async fn change_own_by_slow_path(
         &self,
         write: &Write<'_>,
         of: &mut CuckooWriteState<'t>,
@@ -148,7 +150,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             Search::Blind(hole) => table.insert_blindly(key, value, hole).await?,
             // Two that are in each other's way could be so again and again.
             Search::InTheWay => {
-                return Ok(NextStep::Aside(CuckooWriteSlowPath::Hold { alone: true }));
+                return Ok(NextStep::SlowPath(CuckooWriteSlowPath::Hold {
+                    alone: true,
+                }));
             }
         }
         Ok(self.inserted(of))

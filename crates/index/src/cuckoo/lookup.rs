@@ -5,7 +5,7 @@
 //! between; then the counts of displacements are not what they were before the reader began.
 
 use super::client::{CuckooTable, Key};
-use super::glance::InlineGlance;
+use super::fast_path::InlineFastPath;
 use super::layout::{CandidateBuckets, LookupOrder, MOST_WAYS, signature_of};
 use super::moves_seen::StripeCounts;
 use super::signatures::SignatureWord;
@@ -13,7 +13,7 @@ use crate::client::{MOST_READS, pause};
 use crate::hash::checksum;
 use crate::heap::{BlockRef, RecordView};
 use crate::slot::{SlotHead, SlotKind, WordFormat};
-use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
+use crate::step::{FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 use std::ops::ControlFlow;
@@ -70,7 +70,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = RereadPause;
+    type SlowPath = RereadPause;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -83,12 +83,12 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        InlineGlance::of(self, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        InlineFastPath::of(self, view)
     }
 
     #[inline(always)]
@@ -125,7 +125,7 @@ impl<E: Endpoint> Lookup for CuckooTable<E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         _: &Self::Key<'_>,
         search: &mut Search,
@@ -421,7 +421,7 @@ impl<E: Endpoint> CuckooTable<E> {
         }
         match search.rereads {
             1 => self.read_buckets_of(search),
-            rereads => NextStep::Aside(RereadPause(rereads - 1)),
+            rereads => NextStep::SlowPath(RereadPause(rereads - 1)),
         }
     }
 

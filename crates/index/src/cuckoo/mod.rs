@@ -96,7 +96,7 @@ mod batch;
 mod buckets;
 mod build;
 mod client;
-mod glance;
+mod fast_path;
 mod graph;
 mod heap_bucket;
 mod insert;

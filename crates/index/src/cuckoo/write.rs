@@ -128,7 +128,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
     type Search = CuckooWriteState<'t>;
-    type Aside = CuckooWriteSlowPath;
+    type SlowPath = CuckooWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -193,7 +193,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
             && (kind != SlotKind::Signatures && !table.predetermines);
         match may_wait || self.try_hold(write, of) {
             true => self.read_buckets(write, of),
-            false => NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false }),
+            false => NextStep::SlowPath(CuckooWriteSlowPath::Hold { alone: false }),
         }
     }
 
@@ -285,15 +285,15 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         write: &Self::Key<'_>,
         of: &mut CuckooWriteState<'t>,
-        aside: CuckooWriteSlowPath,
+        slow: CuckooWriteSlowPath,
     ) -> Result<NextStep<CuckooWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
-        let next = match Box::pin(self.beside(write, of, aside)).await {
+        let next = match Box::pin(self.beside(write, of, slow)).await {
             // Room for a record that moves is made by who moves it.
             Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
                 Box::pin(self.clean(of, full)).await
@@ -343,7 +343,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         match of.set.as_slice().len() {
             0 => self.is_absent(write, of),
             _ if self.table.layout.kind == SlotKind::Signatures => {
-                NextStep::Aside(CuckooWriteSlowPath::Look)
+                NextStep::SlowPath(CuckooWriteSlowPath::Look)
             }
             buckets => NextStep::Read(self.table.reads_of(buckets)),
         }
@@ -358,7 +358,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> NextStep<CuckooWriteSlowPath> {
         let table = self.table;
         if of.held.is_none() && !(R::IS_LIVE && self.try_hold(write, of)) {
-            return NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false });
+            return NextStep::SlowPath(CuckooWriteSlowPath::Hold { alone: false });
         }
         let (mut all, mut own, mut matches) = ([(0, None); MOST_WAYS], None, 0);
         let buckets = of.set.as_slice();
@@ -390,7 +390,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 (of.place, of.expected) = (place, word);
                 self.look_at_own(write, of, (piece, at), read)
             }
-            Some(_) => NextStep::Aside(CuckooWriteSlowPath::Look),
+            Some(_) => NextStep::SlowPath(CuckooWriteSlowPath::Look),
         }
     }
 
@@ -422,7 +422,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             SlotHead::Inline { sum, .. } => match table.inline_in(&write.key, sum, at, read) {
                 Some(Some(found)) => self.at_own(write, of, found),
                 Some(None) => self.is_absent(write, of),
-                None => NextStep::Aside(CuckooWriteSlowPath::Look),
+                None => NextStep::SlowPath(CuckooWriteSlowPath::Look),
             },
             // Its record is known to be the key's.
             SlotHead::Out { .. } if write.only_in.is_some() => self.change_own(write, of),
@@ -443,7 +443,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         read: &mut impl ReadPieces,
     ) -> NextStep<CuckooWriteSlowPath> {
         if self.table.writer.get().is_none() {
-            return NextStep::Aside(CuckooWriteSlowPath::Hold { alone: false });
+            return NextStep::SlowPath(CuckooWriteSlowPath::Hold { alone: false });
         }
         let block = BlockRef::unpack(of.expected);
         let len = self.table.heap().piece(block).len;
@@ -457,7 +457,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 self.at_own(write, of, ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(_) => self.is_absent(write, of),
-            None => NextStep::Aside(CuckooWriteSlowPath::Look),
+            None => NextStep::SlowPath(CuckooWriteSlowPath::Look),
         }
     }
 
@@ -487,9 +487,9 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> NextStep<CuckooWriteSlowPath> {
         of.aim = CuckooSwapAim::Own;
         match (write.operation.value(), self.table.layout.kind) {
-            (_, SlotKind::Signatures) => NextStep::Aside(CuckooWriteSlowPath::ChangeOwn),
+            (_, SlotKind::Signatures) => NextStep::SlowPath(CuckooWriteSlowPath::ChangeOwn),
             (None, _) if self.table.predetermines => {
-                NextStep::Aside(CuckooWriteSlowPath::ChangeOwn)
+                NextStep::SlowPath(CuckooWriteSlowPath::ChangeOwn)
             }
             (None, _) => {
                 of.new = 0;
@@ -512,7 +512,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> NextStep<CuckooWriteSlowPath> {
         let (heap, record) = (self.table.heap(), write.operation.record());
         let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-            return NextStep::Aside(CuckooWriteSlowPath::Block);
+            return NextStep::SlowPath(CuckooWriteSlowPath::Block);
         };
         of.new = SlotHead::out(write.key.hash, block);
         NextStep::Change(Reads::NONE)
@@ -551,7 +551,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             return self.done(of, false);
         }
         let Some(free) = of.free.filter(|_| !self.table.predetermines) else {
-            return NextStep::Aside(CuckooWriteSlowPath::Place);
+            return NextStep::SlowPath(CuckooWriteSlowPath::Place);
         };
         (of.aim, of.place, of.expected) = (CuckooSwapAim::Insert, free, 0);
         match self.table.layout.kind {

@@ -47,7 +47,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if of.path.is_none() {
             Self::find_path(&self.table.index.borrow(), of);
             if of.looked < of.slots.len() && self.is_in_doubt(of) {
-                return NextStep::Aside(DuoWriteSlowPath::Hold { alone: true });
+                return NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: true });
             }
             if of.looked < of.slots.len() {
                 return self.read_slots(write, of);
@@ -61,10 +61,10 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let held = of.held.as_ref().expect("a write that looks holds buckets");
         // So may the slot of the stash.
         match (self.table.place(path, entry, held), of.alone) {
-            (None, true) => NextStep::Aside(DuoWriteSlowPath::Full),
-            (None, false) => NextStep::Aside(DuoWriteSlowPath::Hold { alone: true }),
+            (None, true) => NextStep::SlowPath(DuoWriteSlowPath::Full),
+            (None, false) => NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: true }),
             (Some(place), _) if place.entry == Entry::Stash && self.is_in_doubt(of) => {
-                NextStep::Aside(DuoWriteSlowPath::Hold { alone: true })
+                NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: true })
             }
             (Some(place), _) => self.insert_at(write, of, place),
         }
@@ -80,7 +80,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> NextStep<DuoWriteSlowPath> {
         of.aim = DuoWriteAim::Insert;
         match of.place.insert(place).path.moves() > 0 && self.table.counts_moves() {
-            true => NextStep::Aside(DuoWriteSlowPath::CountMoves),
+            true => NextStep::SlowPath(DuoWriteSlowPath::CountMoves),
             false => self.write_record(write, of),
         }
     }

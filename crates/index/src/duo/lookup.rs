@@ -7,11 +7,11 @@
 //! so looks again with the key's buckets held. A slot says whose it is in its head; only the key's
 //! has a block of the heap read.
 
-use super::glance::OwnerGlance;
+use super::fast_path::OwnerFastPath;
 use super::placement::Candidates;
 use super::records::{SlotReading, SlotToMeet};
 use super::state::{DuoTable, Key};
-use crate::step::{self, Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
+use crate::step::{self, FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
 use crate::{Operation, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, RemoteAddr};
 use std::sync::atomic::{Ordering, fence};
@@ -58,7 +58,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = BucketHold;
+    type SlowPath = BucketHold;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -71,12 +71,12 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        OwnerGlance::of(self, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        OwnerFastPath::of(self, view)
     }
 
     #[inline]
@@ -100,7 +100,7 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
         search.passed = 0;
         match self.named(key, 0, fetched) {
             Some(named) => Self::follow(search, &named),
-            None => NextStep::Aside(BucketHold),
+            None => NextStep::SlowPath(BucketHold),
         }
     }
 
@@ -125,13 +125,13 @@ impl<E: Endpoint> Lookup for DuoTable<E> {
         fence(Ordering::Acquire);
         match met {
             SlotReading::Named => NextStep::Read(Reads::ONE),
-            SlotReading::Key(_) if self.may_be_new(key) => NextStep::Aside(BucketHold),
+            SlotReading::Key(_) if self.may_be_new(key) => NextStep::SlowPath(BucketHold),
             SlotReading::Key(bytes) => NextStep::Found(ValueLocation::Bytes { piece: 0, bytes }),
             SlotReading::Other | SlotReading::Dead | SlotReading::Torn => self.pass(key, search),
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         _: &mut Search,
@@ -158,13 +158,13 @@ impl<E: Endpoint> DuoTable<E> {
         // In this order: who changes something counts that before it says that it is in doubt or
         // settled, and says so before it releases the bucket.
         if !self.is_quiet(key.buckets.get()) || self.changes() != search.changes {
-            return NextStep::Aside(BucketHold);
+            return NextStep::SlowPath(BucketHold);
         }
         search.passed += 1;
         match self.named(key, search.passed, None) {
             // The slots that were passed were those of the index as it was then.
             Some(named) if named.changes == search.changes => Self::follow(search, &named),
-            _ => NextStep::Aside(BucketHold),
+            _ => NextStep::SlowPath(BucketHold),
         }
     }
 
@@ -182,7 +182,7 @@ impl<E: Endpoint> DuoTable<E> {
                 search.slot = SlotToMeet::new(at);
                 NextStep::Read(Reads::ONE)
             }
-            None if named.may_be_met => NextStep::Aside(BucketHold),
+            None if named.may_be_met => NextStep::SlowPath(BucketHold),
             None => NextStep::Absent,
         }
     }

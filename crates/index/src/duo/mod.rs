@@ -37,8 +37,8 @@
 //!
 //! ```text
 //! scheme                               what `Index` asks of the owner
-//! lookup glance scan survey; reader/   one protocol a file
-//! write own insert aside               a write: the key's own slot, a new key's, what waits
+//! lookup fast_path scan survey; reader/   one protocol a file
+//! write own insert slow_path           a write: the key's own slot, a new key's, what waits
 //! holding growth/ stash                locks, growth, bringing keys back from the stash
 //! ownership rebuild settle publish     who owns the table; recovery; the published index
 //! batch records words moves            verbs that take effect in order; slots and their records
@@ -96,11 +96,10 @@
 //! that die, operations in doubt, and a removal without reading the key first. The paper's
 //! extendible form, a directory of small tables, is not implemented.
 
-mod aside;
 mod batch;
 mod bytes;
 mod changes;
-mod glance;
+mod fast_path;
 mod growth;
 mod holding;
 mod insert;
@@ -119,6 +118,7 @@ mod scheme;
 mod settle;
 #[cfg(test)]
 mod slot_tests;
+mod slow_path;
 mod stash;
 mod state;
 mod survey;

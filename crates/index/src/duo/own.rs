@@ -50,7 +50,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             }
             // Of another key its head says all.
             if record.is_none() && block.is_none() && (!is_match || head == write.key.head()) {
-                return NextStep::Aside(DuoWriteSlowPath::ReadAgain(slot));
+                return NextStep::SlowPath(DuoWriteSlowPath::ReadAgain(slot));
             }
             if !is_match {
                 let body = match table.heap {
@@ -121,7 +121,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 self.at_own(write, of, ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(_) => self.read_record(write, of),
-            None => NextStep::Aside(DuoWriteSlowPath::ReadAgain(of.own)),
+            None => NextStep::SlowPath(DuoWriteSlowPath::ReadAgain(of.own)),
         }
     }
 
@@ -176,7 +176,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let body = match table.current_heap() {
             Some(heap) => {
                 let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-                    return NextStep::Aside(DuoWriteSlowPath::Block);
+                    return NextStep::SlowPath(DuoWriteSlowPath::Block);
                 };
                 let new = heap.new_record(block, record);
                 let Piece { from, len } = new.piece();
@@ -213,7 +213,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
         of.journal = of.journal.or_else(|| table.journal.try_take());
         let Some(journal) = of.journal else {
-            return NextStep::Aside(DuoWriteSlowPath::Journal);
+            return NextStep::SlowPath(DuoWriteSlowPath::Journal);
         };
         let publishing = of.batch.record[0];
         if let Err(error) = table.fill(&mut of.batch, journal, head, Body::New) {

@@ -1,5 +1,5 @@
-//! Slots whose keys and values are words, in a mapping: what lookups of many keys at a glance go
-//! by, of the owner and of readers.
+//! Slots whose keys and values are words, in a mapping: what lookups of many keys by the fast path
+//! go by, of the owner and of readers.
 
 use super::bytes::{DuoLayout, SlotNumber, VaultMap, hash_in, live_head};
 use super::placement::Primary;

@@ -17,7 +17,7 @@
 //! swapped out before, and for that the slot is read first.
 //!
 //! What is done with the key's own slot is in `own.rs`, where a new key goes in `insert.rs`, and
-//! what is waited for in `aside.rs`.
+//! what is waited for in `slow_path.rs`.
 
 use super::batch::Body;
 use super::bytes::{SLOT_HEADER, SlotNumber};
@@ -168,7 +168,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
     type Search = DuoWriteState<'t>;
-    type Aside = DuoWriteSlowPath;
+    type SlowPath = DuoWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -354,15 +354,15 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         write: &Self::Key<'_>,
         of: &mut DuoWriteState<'t>,
-        aside: DuoWriteSlowPath,
+        slow: DuoWriteSlowPath,
     ) -> Result<NextStep<DuoWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
-        let next = match Box::pin(self.beside(write, of, aside)).await {
+        let next = match Box::pin(self.beside(write, of, slow)).await {
             // Room for a record that moves is made by who moves it.
             Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
                 Box::pin(self.clean(of, full)).await
@@ -502,7 +502,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let index = self.table.index.borrow();
         of.candidates(&index, write);
         if of.held.is_none() && !self.try_hold(&index, write, of) {
-            return NextStep::Aside(DuoWriteSlowPath::Hold { alone: false });
+            return NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: false });
         }
         (of.stage, of.looked) = (Stage::Slots, 0);
         (of.path, of.place) = (None, None);
@@ -532,7 +532,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             // What is held since then may be in doubt: who has left it so has said so before it
             // released it.
             if of.slots.len() > of.matches && self.is_in_doubt(of) {
-                return NextStep::Aside(DuoWriteSlowPath::Hold { alone: true });
+                return NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: true });
             }
         }
         drop(index);
@@ -577,7 +577,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             DuoWriteAim::Remove => table.stashed() > 0 && table.is_any_returning(write.key.hash),
         };
         if has_more_to_do {
-            return NextStep::Aside(DuoWriteSlowPath::After { was_there });
+            return NextStep::SlowPath(DuoWriteSlowPath::After { was_there });
         }
         of.held = None;
         NextStep::was_there(was_there)

@@ -40,7 +40,7 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = LinearWalkSlowPath;
+    type SlowPath = LinearWalkSlowPath;
 
     fn endpoint(&self) -> &E {
         &self.table.endpoint
@@ -57,7 +57,7 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
         search.begin(Seeks::Record, self.table.until_all());
         match self.table.refresh_is_due() {
-            true => NextStep::Aside(LinearWalkSlowPath::Refresh),
+            true => NextStep::SlowPath(LinearWalkSlowPath::Refresh),
             false => self.table.begin_reading(key, search),
         }
     }
@@ -111,13 +111,13 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
         self.table.gather_less(key, search)
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: LinearWalkSlowPath,
+        slow: LinearWalkSlowPath,
     ) -> Result<NextStep<LinearWalkSlowPath>> {
-        self.table.aside(key, search, aside).await
+        self.table.slow_path(key, search, slow).await
     }
 
     fn while_waiting(&self) {

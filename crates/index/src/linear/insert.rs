@@ -83,7 +83,7 @@ impl<E: Endpoint> Writes<'_, E> {
         if is_claimed && of.search.rereads < CLAIM_READS {
             // Its client may be about to put the value there; if it is dead, the slot stays so.
             let next = table.read_again(&write.key, &mut of.search, head);
-            return Ok(next.map_aside(LinearWriteSlowPath::OfWalk));
+            return Ok(next.map_slow_path(LinearWriteSlowPath::OfWalk));
         }
         (of.aim, of.new) = (LinearSwapAim::Retire, SlotHead::retired());
         Ok(NextStep::Change(Reads::NONE))

@@ -10,7 +10,7 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::{ReadLength, WalkGoal};
-use super::glance::LinearPairGlance;
+use super::fast_path::LinearPairFastPath;
 use super::slots::{MOST_RACES, SlotMatch};
 use crate::client::{MANY_READS, MOST_READS, check_turn, pause};
 use crate::hash::checksum;
@@ -18,7 +18,7 @@ use crate::heap::{BlockRef, Heap};
 use crate::record_locations::RecordLocation;
 use crate::slot::{KeyRule, SlotHead, SlotKind};
 use crate::step::{
-    Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, record_in, view,
+    FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, record_in, view,
 };
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
@@ -110,7 +110,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = LinearWalkSlowPath;
+    type SlowPath = LinearWalkSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -124,13 +124,13 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         (_, keys): (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
         let is_fresh = keys <= self.lookups_to_refresh();
-        LinearPairGlance::of(self, view).filter(|_| is_fresh)
+        LinearPairFastPath::of(self, view).filter(|_| is_fresh)
     }
 
     #[inline]
@@ -139,7 +139,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline]
-    fn glanced(&self, keys: usize, with_many_reads: usize) {
+    fn note_fast_paths(&self, keys: usize, with_many_reads: usize) {
         self.looked_up(keys as u32, with_many_reads as u32);
     }
 
@@ -153,7 +153,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         search.begin(Seeks::Record, WalkGoal::Match);
         search.looks_on = false;
         if self.refresh_is_due() {
-            return NextStep::Aside(LinearWalkSlowPath::Refresh);
+            return NextStep::SlowPath(LinearWalkSlowPath::Refresh);
         }
         self.begin_reading(key, search)
     }
@@ -244,13 +244,13 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
         })
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: LinearWalkSlowPath,
+        slow: LinearWalkSlowPath,
     ) -> Result<NextStep<LinearWalkSlowPath>> {
-        match aside {
+        match slow {
             LinearWalkSlowPath::Refresh => {
                 self.refresh().await?;
                 Ok(self.begin_reading(key, search))
@@ -585,7 +585,7 @@ impl<E: Endpoint> LinearTable<E> {
             });
         }
         if search.rereads > 1 {
-            return NextStep::Aside(LinearWalkSlowPath::Pause(search.rereads));
+            return NextStep::SlowPath(LinearWalkSlowPath::Pause(search.rereads));
         }
         self.read_on(key, search)
     }

@@ -73,7 +73,7 @@
 mod all;
 mod client;
 mod cluster_hints;
-mod glance;
+mod fast_path;
 mod hybrid;
 mod insert;
 mod layout;

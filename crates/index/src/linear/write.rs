@@ -18,13 +18,13 @@
 
 use super::client::{Key, LinearTable};
 use super::cluster_hints::WalkGoal;
-use super::glance::PairWriteGlance;
+use super::fast_path::PairWriteFastPath;
 use super::lookup::{self, Search, Seeks, Stage, WalkEnd};
 use super::slots::{MOST_RACES, SlotMatch};
 use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose, TableWrite};
 use crate::slot::{KeyRule, SlotHead, SlotKind};
 use crate::step::{
-    Change, Glance, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed,
+    Change, FastPath, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed,
     has_key, view_for,
 };
 use crate::{IndexError, Operation, Result};
@@ -106,7 +106,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
     type Search = LinearWriteState;
-    type Aside = LinearWriteSlowPath;
+    type SlowPath = LinearWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -131,12 +131,12 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         (first, _): (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        PairWriteGlance::of(self.table, view, &first.operation)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        PairWriteFastPath::of(self.table, view, &first.operation)
     }
 
     #[inline]
@@ -207,7 +207,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         }
         table
             .begin_reading(key, &mut of.search)
-            .map_aside(LinearWriteSlowPath::OfWalk)
+            .map_slow_path(LinearWriteSlowPath::OfWalk)
     }
 
     #[inline(always)]
@@ -249,7 +249,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             NextStep::Found(found) => self.at_record(write, of, found, read),
             NextStep::Absent => self.at_end(write, of),
             NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-            next => next.map_aside(LinearWriteSlowPath::OfWalk),
+            next => next.map_slow_path(LinearWriteSlowPath::OfWalk),
         }
     }
 
@@ -262,7 +262,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         match self.table.read_on(&write.key, &mut of.search) {
             NextStep::Absent => self.at_end(write, of),
             NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-            next => next.map_aside(LinearWriteSlowPath::OfWalk),
+            next => next.map_slow_path(LinearWriteSlowPath::OfWalk),
         }
     }
 
@@ -336,23 +336,23 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of: &mut LinearWriteState,
     ) -> Option<NextStep<LinearWriteSlowPath>> {
         let next = self.table.gather_less(&write.key, &mut of.search)?;
-        Some(next.map_aside(LinearWriteSlowPath::OfWalk))
+        Some(next.map_slow_path(LinearWriteSlowPath::OfWalk))
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         write: &Self::Key<'_>,
         of: &mut LinearWriteState,
-        aside: LinearWriteSlowPath,
+        slow: LinearWriteSlowPath,
     ) -> Result<NextStep<LinearWriteSlowPath>> {
         self.may_use_blocks.set(false);
         let table = self.table;
-        let next = match aside {
-            LinearWriteSlowPath::OfWalk(aside) => {
-                let next = table.aside(&write.key, &mut of.search, aside).await;
+        let next = match slow {
+            LinearWriteSlowPath::OfWalk(slow) => {
+                let next = table.slow_path(&write.key, &mut of.search, slow).await;
                 match next.map_err(|error| of.in_doubt_if_removed(error))? {
                     NextStep::Absent => self.at_end(write, of),
-                    next => next.map_aside(LinearWriteSlowPath::OfWalk),
+                    next => next.map_slow_path(LinearWriteSlowPath::OfWalk),
                 }
             }
             LinearWriteSlowPath::Block => {
@@ -458,7 +458,7 @@ impl<E: Endpoint> Writes<'_, E> {
     ) -> NextStep<LinearWriteSlowPath> {
         let (heap, record) = (self.table.heap(), write.operation.record());
         let Some(block) = of.record.hold(heap, record, self.uses(write)) else {
-            return NextStep::Aside(LinearWriteSlowPath::Block);
+            return NextStep::SlowPath(LinearWriteSlowPath::Block);
         };
         of.new = SlotHead::out(write.key.hash, block);
         NextStep::Change(Reads::NONE)
@@ -552,7 +552,7 @@ impl<E: Endpoint> Writes<'_, E> {
             SlotMatch::Head(head) if SlotHead::decode(head).is_in_slot() => {
                 return match table.read_again(key, &mut of.search, head) {
                     NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
-                    next => next.map_aside(LinearWriteSlowPath::OfWalk),
+                    next => next.map_slow_path(LinearWriteSlowPath::OfWalk),
                 };
             }
             seen => table.came_to(kind, &mut of.search, seen),
@@ -560,7 +560,7 @@ impl<E: Endpoint> Writes<'_, E> {
         match next {
             Some(NextStep::Found(found)) => self.at_record(write, of, found, read),
             Some(NextStep::Absent) => self.at_end(write, of),
-            Some(next) => next.map_aside(LinearWriteSlowPath::OfWalk),
+            Some(next) => next.map_slow_path(LinearWriteSlowPath::OfWalk),
             None => of.pass(),
         }
     }

@@ -35,7 +35,7 @@ pub struct RaceWork {
     pub splits: u64,
     /// Records that it has moved to another subtable.
     pub moved: u64,
-    /// Slots that it has carried over to a subtable's next depth because an operation met them
+    /// Slots that it has migrated to a subtable's next depth because an operation met them
     /// before the client that splits the subtable had come to them.
     pub helped: u64,
     /// Times that an insertion of its own has made way for another of the same key.

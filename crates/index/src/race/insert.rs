@@ -35,7 +35,7 @@ impl<E: Endpoint> Writes<'_, E> {
         of: &mut RaceWriteState,
     ) -> NextStep<RaceWriteSlowPath> {
         let Some(slot) = of.seen.empty_slot(&write.key.buckets) else {
-            return NextStep::Aside(RaceWriteSlowPath::MakeRoom);
+            return NextStep::SlowPath(RaceWriteSlowPath::MakeRoom);
         };
         (of.slot, of.expected) = (slot, Word::empty(of.leaf.depth));
         // In this order: whoever sees the swap can read the record, and the look sees whoever has
@@ -48,7 +48,7 @@ impl<E: Endpoint> Writes<'_, E> {
     #[inline]
     pub(super) fn is_alone(&self, of: &mut RaceWriteState) -> NextStep<RaceWriteSlowPath> {
         match of.seen.has_begun && self.rivals(of).next().is_some() {
-            true => NextStep::Aside(RaceWriteSlowPath::Rivals),
+            true => NextStep::SlowPath(RaceWriteSlowPath::Rivals),
             false => Self::become_live(of),
         }
     }

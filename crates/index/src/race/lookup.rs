@@ -11,13 +11,13 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::SubtableLeaf;
-use super::glance::RecordGlance;
+use super::fast_path::RecordFastPath;
 use super::search::Learnt;
 use super::seen::{TaggedSlots, slots_of, span_of};
 use super::view::View;
 use crate::Result;
 use crate::step::{
-    Glance, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation, record_in, view,
+    FastPath, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation, record_in, view,
 };
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -56,7 +56,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = RaceLookupSlowPath;
+    type SlowPath = RaceLookupSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -82,12 +82,12 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        RecordGlance::of(self, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        RecordFastPath::of(self, view)
     }
 
     #[inline(always)]
@@ -96,7 +96,7 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     }
 
     #[inline]
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<Self::Aside> {
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<Self::SlowPath> {
         search.stage = Stage::Slots;
         search.leaf = self.leaf_of(key);
         search.learnt.forget();
@@ -125,20 +125,20 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
         key: &Self::Key<'_>,
         search: &mut Search,
         read: &mut impl ReadPieces,
-    ) -> NextStep<Self::Aside> {
+    ) -> NextStep<Self::SlowPath> {
         match search.stage {
             Stage::Slots => self.look_at_slots(key, search, read),
             Stage::Records => self.look_at_records(key, search, read),
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
-        aside: RaceLookupSlowPath,
-    ) -> Result<NextStep<Self::Aside>> {
-        let seen = match aside {
+        slow: RaceLookupSlowPath,
+    ) -> Result<NextStep<Self::SlowPath>> {
+        let seen = match slow {
             RaceLookupSlowPath::Unsettled(seen) => Some(*seen),
             RaceLookupSlowPath::Unclear(slot) => {
                 self.was_unclear(&search.learnt, search.leaf, slot).await?;
@@ -167,7 +167,7 @@ impl<E: Endpoint> RaceTable<E> {
         if !is_settled || self.directory.borrow().leaf(leaf.subtable) != leaf {
             let view = View::copied(read, leaf, key, &self.endpoint.core().buffers);
             return match view {
-                Ok(seen) => NextStep::Aside(RaceLookupSlowPath::Unsettled(Box::new(seen))),
+                Ok(seen) => NextStep::SlowPath(RaceLookupSlowPath::Unsettled(Box::new(seen))),
                 Err(error) => NextStep::Failed(Box::new(error)),
             };
         }
@@ -214,7 +214,7 @@ impl<E: Endpoint> RaceTable<E> {
             }
         }
         match unclear {
-            Some(slot) => NextStep::Aside(RaceLookupSlowPath::Unclear(slot)),
+            Some(slot) => NextStep::SlowPath(RaceLookupSlowPath::Unclear(slot)),
             None => self.read_records(search),
         }
     }

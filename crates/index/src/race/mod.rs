@@ -34,7 +34,7 @@
 //! find_or_put           2    as a hit, or 3 as the put of a new key, with the WRITE in the second
 //!                            batch
 //! after a split        +2    READ of the directory's new entries, and of the key's buckets again
-//! put, and no room     +8    the directory's entry; the key's slots are carried over, the others
+//! put, and no room     +8    the directory's entry; the key's slots are migrated, the others
 //!                            later
 //! ```
 //! With `n` slots in use among its 4d, a lookup reads the records of `n`/256 other keys in vain:
@@ -100,7 +100,7 @@
 mod buckets;
 mod client;
 mod directory;
-mod glance;
+mod fast_path;
 mod insert;
 mod layout;
 mod lookup;

@@ -20,13 +20,13 @@
 //! lost neither to a full bucket nor between two places: it counts where it was until the child's
 //! slot has it. The record itself is not copied.
 //!
-//! The client that has begun a split carries over the slots that its key needs, and goes on with
-//! its insertion. With each write that follows it carries over some more, so that no operation
-//! takes long, however large the subtables are. One that flushes carries over the rest. What a
-//! client leaves that is gone is carried over by whoever needs it.
+//! The client that has begun a split migrates the slots that its key needs, and goes on with
+//! its insertion. With each write that follows it migrates some more, so that no operation
+//! takes long, however large the subtables are. One that flushes migrates the rest. What a
+//! client leaves that is gone is migrated by whoever needs it.
 //!
 //! A subtable that a split has not come to the end of is not split again before that: who wants to
-//! finishes it first. The entry's finished bit says that all slots have been carried over.
+//! finishes it first. The entry's finished bit says that all slots have been migrated.
 
 use super::buckets::SlotSpan;
 use super::client::RaceTable;
@@ -39,14 +39,14 @@ use crate::step::{self, LIKELY};
 use crate::{IndexError, Result};
 use farslot_fabric::{Endpoint, EndpointExt, Piece, in_order, prefetched_window};
 
-/// Slots that are carried over at once.
-const SLOTS_CARRIED: u64 = 128;
+/// Slots that are migrated at once.
+const SLOTS_MIGRATED: u64 = 128;
 /// What a coroutine holds, in place of a subtable, that carries slots over beside its write.
-const CARRYING: u64 = u64::MAX;
+const MIGRATING: u64 = u64::MAX;
 
 impl<E: Endpoint> RaceTable<E> {
     /// Splits a subtable that has no room for a key, whose slots were so many; or finishes what
-    /// another has begun. The slots are carried over later, beside this client's next writes.
+    /// another has begun. The slots are migrated later, beside this client's next writes.
     ///
     /// # Errors
     /// [`IndexError::Full`] if the table cannot grow, or what the fabric says.
@@ -120,7 +120,7 @@ impl<E: Endpoint> RaceTable<E> {
                 to_finish.push_back((split, first));
                 return Err(error);
             }
-            first = self.carry_over_from(split, first).await?;
+            first = self.migrate_from(split, first).await?;
         }
         self.say_finished(split).await
     }
@@ -129,27 +129,27 @@ impl<E: Endpoint> RaceTable<E> {
     pub(super) async fn finish_splits(&self) -> Result<()> {
         while !self.to_finish.borrow().is_empty() {
             check_turn(&*self.endpoint)?;
-            let _turn = self.splitting.take(&[CARRYING]).await;
-            self.carry_over_next().await?;
+            let _turn = self.splitting.take(&[MIGRATING]).await;
+            self.migrate_next().await?;
         }
         Ok(())
     }
 
     /// Carries over some more slots of a split that this client has begun.
     pub(super) async fn go_on_splitting(&self) -> Result<()> {
-        if self.splitting.is_held(CARRYING) {
+        if self.splitting.is_held(MIGRATING) {
             return Ok(());
         }
-        let _turn = self.splitting.take(&[CARRYING]).await;
-        self.carry_over_next().await
+        let _turn = self.splitting.take(&[MIGRATING]).await;
+        self.migrate_next().await
     }
 
     /// Carries over the next slots of the first split that this client has to finish.
-    async fn carry_over_next(&self) -> Result<()> {
+    async fn migrate_next(&self) -> Result<()> {
         let Some((split, first)) = self.to_finish.borrow().front().copied() else {
             return Ok(());
         };
-        let carried = match self.carry_over_from(split, first).await {
+        let carried = match self.migrate_from(split, first).await {
             Ok(next) if next < self.layout.subtable_slots() => {
                 if let Some((_, first)) = self.to_finish.borrow_mut().front_mut() {
                     *first = next;
@@ -168,11 +168,11 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Carries over some slots; returns the first that it has not come to.
-    async fn carry_over_from(&self, split: SubtableSplit, first: u64) -> Result<u64> {
+    async fn migrate_from(&self, split: SubtableSplit, first: u64) -> Result<u64> {
         let end = self
             .layout
             .subtable_slots()
-            .min(first.saturating_add(SLOTS_CARRIED));
+            .min(first.saturating_add(SLOTS_MIGRATED));
         let slots = end - first;
         let parent = self.directory.borrow().leaf(split.parent);
         let read = self
@@ -183,7 +183,7 @@ impl<E: Endpoint> RaceTable<E> {
             .words()
             .map(|(slot, seen)| self.move_slot(split, slot, seen));
         let mut moved = Ok(());
-        prefetched_window(SLOTS_CARRIED as usize, jobs, |_, one| {
+        prefetched_window(SLOTS_MIGRATED as usize, jobs, |_, one| {
             if one.is_err() {
                 moved = one;
             }
@@ -205,7 +205,7 @@ impl<E: Endpoint> RaceTable<E> {
         }
     }
 
-    /// Says in the directory that all slots have been carried over.
+    /// Says in the directory that all slots have been migrated.
     async fn say_finished(&self, split: SubtableSplit) -> Result<()> {
         let at = self.layout.split_at(self.table, split.number);
         let entry = split.entry();

@@ -224,7 +224,7 @@ impl<E: Endpoint> RaceTable<E> {
             return Ok(true);
         }
         match self.unfinished_of(view) {
-            Some(split) => self.carry_over(split, view).await?,
+            Some(split) => self.migrate(split, view).await?,
             // The directory has been read on meanwhile, or the word is none that a client writes.
             None if self.directory.borrow().leaf(view.leaf.subtable) != view.leaf => {}
             None => {
@@ -261,7 +261,7 @@ impl<E: Endpoint> RaceTable<E> {
     }
 
     /// Lets a split come to the slots of a view that it has not come to.
-    async fn carry_over(&self, split: SubtableSplit, view: &View) -> Result<()> {
+    async fn migrate(&self, split: SubtableSplit, view: &View) -> Result<()> {
         let slots: Vec<_> = if split.child == view.leaf.subtable {
             // What the parent's slots hold is read by whoever moves each.
             let parent = Word::empty(split.depth);

@@ -93,7 +93,7 @@ pub(super) struct Rivals {
 
 /// What a write needs besides READs and changes.
 pub(crate) enum RaceWriteSlowPath {
-    /// Some slots of a split that this client has begun are carried over beside it.
+    /// Some slots of a split that this client has begun are migrated beside it.
     CarryOver,
     /// A block for the record, before this stage.
     Block(Stage),
@@ -128,7 +128,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     type Asked<'k> = TableWrite<'k>;
     type Key<'k> = Write<'k>;
     type Search = RaceWriteState;
-    type Aside = RaceWriteSlowPath;
+    type SlowPath = RaceWriteSlowPath;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -176,7 +176,7 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         of.begun = None;
         match self.table.to_finish.borrow().is_empty() {
             true => self.look_first(write, of),
-            false => NextStep::Aside(RaceWriteSlowPath::CarryOver),
+            false => NextStep::SlowPath(RaceWriteSlowPath::CarryOver),
         }
     }
 
@@ -236,14 +236,14 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             Stage::Undo => {
                 // If it was undone before, there is nothing to take back.
                 of.begun = None;
-                NextStep::Aside(RaceWriteSlowPath::GaveWay)
+                NextStep::SlowPath(RaceWriteSlowPath::GaveWay)
             }
             Stage::Live if !is_swapped => {
                 of.begun = None;
-                NextStep::Aside(RaceWriteSlowPath::LostRace(of.slot))
+                NextStep::SlowPath(RaceWriteSlowPath::LostRace(of.slot))
             }
             Stage::Own | Stage::Begin if !is_swapped => {
-                NextStep::Aside(RaceWriteSlowPath::LostRace(of.slot))
+                NextStep::SlowPath(RaceWriteSlowPath::LostRace(of.slot))
             }
             Stage::Own => self.replaced(write, of),
             Stage::Begin => {
@@ -258,15 +258,15 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         write: &Self::Key<'_>,
         of: &mut RaceWriteState,
-        aside: RaceWriteSlowPath,
+        slow: RaceWriteSlowPath,
     ) -> Result<NextStep<RaceWriteSlowPath>> {
         self.may_use_blocks.set(false);
         let (table, leaf) = (self.table, of.leaf);
-        match aside {
+        match slow {
             RaceWriteSlowPath::CarryOver => {
                 let writing = async {
                     let next = self.look_first(write, of);
@@ -377,7 +377,7 @@ impl<E: Endpoint> Writes<'_, E> {
                 Some(_) => self.give_way(of),
                 None => {
                     let view = View::copied(read, of.leaf, key, &table.endpoint.core().buffers);
-                    NextStep::Aside(RaceWriteSlowPath::Unsettled(Box::new(view)))
+                    NextStep::SlowPath(RaceWriteSlowPath::Unsettled(Box::new(view)))
                 }
             };
         }
@@ -461,7 +461,7 @@ impl<E: Endpoint> Writes<'_, E> {
             }
         }
         match unclear {
-            Some(slot) => NextStep::Aside(RaceWriteSlowPath::Unclear(slot)),
+            Some(slot) => NextStep::SlowPath(RaceWriteSlowPath::Unclear(slot)),
             None => self.read_records(write, of),
         }
     }
@@ -541,7 +541,7 @@ impl<E: Endpoint> Writes<'_, E> {
         let uses = (self.may_use_blocks.get(), Purpose::of(write.only_in));
         let record = write.operation.record();
         let Some(block) = of.record.hold(&self.table.heap, record, uses) else {
-            return NextStep::Aside(RaceWriteSlowPath::Block(stage));
+            return NextStep::SlowPath(RaceWriteSlowPath::Block(stage));
         };
         // No slot is made to name a record live that is not known to be written.
         let is_written = matches!(of.record, Draft::Written(_));

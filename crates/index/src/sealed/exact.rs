@@ -2,13 +2,13 @@
 //! function names is read, and its key compared.
 
 use super::client::{Client, Key};
-use super::glance::ExactGlance;
+use super::fast_path::ExactFastPath;
 use super::layout::SealedForm;
 use super::lookup::{Search, Stage, UnknownBuild};
 use super::perfect::PilotHash;
 use super::slots::{InlineFormat, ReferenceLook, signature_of};
 use crate::Result;
-use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
+use crate::step::{FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
 /// A client, for lookups of this kind.
@@ -31,7 +31,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
     /// The hash is in the search, and nothing else is needed.
     type Key<'k> = Key<'k>;
     type Search = OneSlot;
-    type Aside = UnknownBuild;
+    type SlowPath = UnknownBuild;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -44,12 +44,12 @@ impl<E: Endpoint> Lookup for Exact<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        ExactGlance::of(&self.0, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        ExactFastPath::of(&self.0, view)
     }
 
     #[inline(always)]
@@ -68,7 +68,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
     #[inline(always)]
     fn begin(&self, _: &Key<'_>, search: &mut OneSlot) -> NextStep<UnknownBuild> {
         let Some(function) = self.0.function() else {
-            return NextStep::Aside(UnknownBuild);
+            return NextStep::SlowPath(UnknownBuild);
         };
         let Some(slot) = function.slot(search.hashed) else {
             return NextStep::Absent;
@@ -104,7 +104,7 @@ impl<E: Endpoint> Lookup for Exact<E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Self::Search,
@@ -129,7 +129,7 @@ impl<E: Endpoint> Exact<E> {
             return self.look_at_sized_slot(key, search, read);
         }
         let Some(built) = self.0.known_build() else {
-            return NextStep::Aside(UnknownBuild);
+            return NextStep::SlowPath(UnknownBuild);
         };
         let format = self.0.inline_format(built.mask);
         let wanted = format.word_of_key(key.bytes);

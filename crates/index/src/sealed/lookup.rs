@@ -5,11 +5,11 @@
 //! after the one that is looked for; a READ that has an empty slot ends every probe.
 
 use super::client::{Client, Key};
-use super::glance::SealedPairGlance;
+use super::fast_path::SealedPairFastPath;
 use super::layout::{SealedForm, SlotOrder};
 use super::record::{FIRST_READ, UNIT};
 use super::slots::{InlineFormat, Reference, ReferenceLook};
-use crate::step::{Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
+use crate::step::{FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, failed, view};
 use crate::{BATCH_WIDTH, Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -72,7 +72,7 @@ impl<E: Endpoint> Lookup for Client<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = Key<'k>;
     type Search = Search;
-    type Aside = UnknownBuild;
+    type SlowPath = UnknownBuild;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -85,12 +85,12 @@ impl<E: Endpoint> Lookup for Client<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        SealedPairGlance::of(self, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        SealedPairFastPath::of(self, view)
     }
 
     #[inline(always)]
@@ -138,7 +138,7 @@ impl<E: Endpoint> Lookup for Client<E> {
         }
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
@@ -154,7 +154,7 @@ impl<E: Endpoint> Client<E> {
     #[inline(always)]
     fn read_on(&self, key: &Key<'_>, search: &mut Search) -> NextStep<UnknownBuild> {
         let Some(built) = self.known_build() else {
-            return NextStep::Aside(UnknownBuild);
+            return NextStep::SlowPath(UnknownBuild);
         };
         search.stage = Stage::Slots;
         search.slots = self.slots_to_read(&built, key.home, search.distance);
@@ -174,7 +174,7 @@ impl<E: Endpoint> Client<E> {
         read: &mut impl ReadPieces,
     ) -> NextStep<UnknownBuild> {
         let Some(built) = self.known_build() else {
-            return NextStep::Aside(UnknownBuild);
+            return NextStep::SlowPath(UnknownBuild);
         };
         let format = self.inline_format(built.mask);
         if let InlineFormat {

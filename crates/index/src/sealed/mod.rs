@@ -70,7 +70,7 @@
 mod build;
 mod client;
 mod exact;
-mod glance;
+mod fast_path;
 mod layout;
 mod lookup;
 mod mask;

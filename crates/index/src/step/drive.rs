@@ -39,7 +39,7 @@ pub(crate) async fn drive<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
-    next: NextStep<L::Aside>,
+    next: NextStep<L::SlowPath>,
 ) -> Answer {
     let ended = go_on(table, key, search, next).await;
     if L::WRITES
@@ -55,7 +55,7 @@ async fn go_on<L: Lookup>(
     table: &L,
     key: &L::Key<'_>,
     search: &mut L::Search,
-    mut next: NextStep<L::Aside>,
+    mut next: NextStep<L::SlowPath>,
 ) -> Answer {
     let pool = &table.endpoint().core().buffers;
     // What was read, for those that look on, and what is under way behind it.
@@ -114,7 +114,7 @@ async fn go_on<L: Lookup>(
             }
             NextStep::Absent => return Ok(None),
             NextStep::Failed(error) => return Err(*error),
-            NextStep::Aside(aside) => table.aside(key, search, aside).await?,
+            NextStep::SlowPath(slow) => table.slow_path(key, search, slow).await?,
         };
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn not_read<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     error: IndexError,
-) -> NextStep<L::Aside> {
+) -> NextStep<L::SlowPath> {
     let is_too_much_at_once = matches!(
         &error,
         IndexError::Fabric(FabricError::BufferTooLarge { .. } | FabricError::TooManyPieces { .. })
@@ -149,7 +149,7 @@ async fn change<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
-) -> Result<NextStep<L::Aside>> {
+) -> Result<NextStep<L::SlowPath>> {
     let pieces = reads
         .numbers()
         .map(|number| table.piece(key, search, number))

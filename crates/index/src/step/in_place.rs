@@ -14,7 +14,7 @@
 //! counted is added up once a run.
 
 use super::drive::{drive, run};
-use super::glancing::glance_at;
+use super::fast_paths::take_fast_paths;
 use super::lookup::{Answer, Lookup, NextStep, Reads, Rest};
 use super::mapped::{Mapped, book, locate, locate_and_prefetch};
 use crate::answers::{AnswerCode, Answers, SmallAnswers};
@@ -51,8 +51,8 @@ struct Rows<'k, L: Lookup> {
     wanted_count: usize,
     /// Those that cannot go on here.
     stuck: u32,
-    /// The places in the run of operations that are not decided at a glance, how many these are,
-    /// and how many of them are taken.
+    /// The places in the run of operations that are not decided by the fast path, how many these
+    /// are, and how many of them are taken.
     left: [u8; RUN],
     lefts: usize,
     taken: usize,
@@ -79,7 +79,7 @@ struct InPlaceLane<'k, L: Lookup> {
     /// Its place in the run.
     place: usize,
     /// What it does next, if it cannot go on here.
-    stuck: Option<NextStep<L::Aside>>,
+    stuck: Option<NextStep<L::SlowPath>>,
 }
 
 /// What the lanes share in a run.
@@ -109,7 +109,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
         let most = RUN.min(table.most_at_once()).max(1);
         let asked_now = &asked[first..][..most.min(asked.len() - first)];
         let count = asked_now.len();
-        rows.glance(table, class, view, asked_now);
+        rows.fast_path(table, class, view, asked_now);
         while let Some(place) = rows.next_left() {
             let Some(view) = table.in_place() else {
                 rows.taken += 1;
@@ -139,8 +139,8 @@ pub(super) async fn do_many<'k, L: Lookup>(
     taken
 }
 
-/// Prefetches what an operation looks at first, if it begins with READs. (An aside that is due is
-/// left to one that comes later.) Nothing where the memory is elsewhere, or the operation is
+/// Prefetches what an operation looks at first, if it begins with READs. (A slow path that is due
+/// is left to one that comes later.) Nothing where the memory is elsewhere, or the operation is
 /// refused.
 #[inline]
 pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Option<()> {
@@ -268,8 +268,8 @@ impl<'k, L: Lookup> Rows<'k, L> {
         }
     }
 
-    /// Does what a glance decides of a run of operations. The others are left.
-    fn glance(
+    /// Does whby the fast path decides of a run of operations. The others are left.
+    fn fast_path(
         &mut self,
         table: &L,
         class: OperationClass,
@@ -278,7 +278,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     ) {
         let mut tally = Tally::default();
         let results = (&mut self.ends[..], &mut self.words[..]);
-        self.lefts = glance_at(table, view, asked, results, (&mut self.left, &mut tally));
+        self.lefts = take_fast_paths(table, view, asked, results, (&mut self.left, &mut tally));
         self.taken = 0;
         table.endpoint().core().counters.add(class, &tally);
     }
@@ -434,7 +434,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     fn follow(
         &mut self,
         number: usize,
-        mut next: NextStep<L::Aside>,
+        mut next: NextStep<L::SlowPath>,
         shared: &mut RunContext<'_, L>,
     ) -> bool {
         let lane = &mut self.lanes[number];
@@ -478,7 +478,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     fn end_otherwise(
         &mut self,
         number: usize,
-        next: NextStep<L::Aside>,
+        next: NextStep<L::SlowPath>,
         shared: &mut RunContext<'_, L>,
     ) -> bool {
         let lane = &self.lanes[number];
@@ -551,7 +551,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
 impl<L: Lookup> InPlaceLane<'_, L> {
     /// Looks at what it has asked for, behind the change that it makes first, if it does.
     #[inline(always)]
-    fn look(&mut self, shared: &mut RunContext<'_, L>) -> NextStep<L::Aside> {
+    fn look(&mut self, shared: &mut RunContext<'_, L>) -> NextStep<L::SlowPath> {
         self.has_looked = true;
         let (key, table) = (key_of(&self.key), shared.table);
         if self.reads.pieces == 1 {
@@ -575,9 +575,9 @@ impl<L: Lookup> InPlaceLane<'_, L> {
     #[inline(always)]
     fn write_on(
         &mut self,
-        mut next: NextStep<L::Aside>,
+        mut next: NextStep<L::SlowPath>,
         shared: &mut RunContext<'_, L>,
-    ) -> NextStep<L::Aside> {
+    ) -> NextStep<L::SlowPath> {
         loop {
             next = match next {
                 NextStep::Change(reads) if self.is_at_once(reads) => {
@@ -611,7 +611,7 @@ impl<L: Lookup> InPlaceLane<'_, L> {
         &mut self,
         (reads, bytes): (Reads, u64),
         shared: &mut RunContext<'_, L>,
-    ) -> NextStep<L::Aside> {
+    ) -> NextStep<L::SlowPath> {
         let booked = (&mut shared.tally, &mut self.steps);
         let (key, search) = (key_of(&self.key), &mut self.search);
         let read = &mut shared.read;

@@ -2,8 +2,8 @@
 //!
 //! A lookup that READs alone decide needs no future: its state is a key, a search and READs on
 //! their way. A batch is a fixed row of *lanes* that hold one such lookup each, and look and read
-//! on in place. An [aside](NextStep::Aside) goes on as the ordinary lookup, in its lane, from where
-//! it stands.
+//! on in place. A [slow path](NextStep::SlowPath) goes on as the ordinary lookup, in its lane, from
+//! where it stands.
 //!
 //! Lanes that begin prepare first, all of them, so that what they will look at in the client's
 //! memory is fetched side by side. Lookups that are known to end with their READs are posted behind
@@ -14,7 +14,7 @@ use super::drive::{drive, not_read};
 use super::lookup::{Answer, Lookup, NextStep, Reads};
 use super::received::ReceivedPieces;
 use crate::BATCH_WIDTH;
-use farslot_fabric::{Booking, Endpoint, EndpointExt, OperationClass, Piece, Reader};
+use farslot_fabric::{Accounting, Endpoint, EndpointExt, OperationClass, Piece, Reader};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -53,9 +53,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
     mut done: impl FnMut(usize, Answer),
 ) {
     let width = keys.size_hint().1.unwrap_or(BATCH_WIDTH).min(BATCH_WIDTH);
-    let go_on = |key: L::Key<'k>, mut search: L::Search, next, booking| {
+    let go_on = |key: L::Key<'k>, mut search: L::Search, next, accounting| {
         let rest = async move { drive(table, &key, &mut search, next).await };
-        table.endpoint().operation_begun(class, booking, rest)
+        table.endpoint().operation_begun(class, accounting, rest)
     };
     let mut lanes: Vec<_> = (0..width).map(|_| LookupLane::new(table, class)).collect();
     poll_fn(|cx| {
@@ -131,7 +131,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
     fn begin(
         &mut self,
         table: &'t L,
-        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::SlowPath>, Accounting) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         match table.begin(key_of(&self.key), &mut self.search) {
@@ -145,7 +145,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
     fn go_on(
         &mut self,
         table: &'t L,
-        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::SlowPath>, Accounting) -> F,
         done: &mut impl FnMut(usize, Answer),
         cx: &mut Context<'_>,
     ) {
@@ -184,8 +184,8 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
     fn follow(
         &mut self,
         table: &'t L,
-        next: NextStep<L::Aside>,
-        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
+        next: NextStep<L::SlowPath>,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::SlowPath>, Accounting) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         match next {
@@ -195,8 +195,8 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
             next => {
                 let key = self.key.take().expect("a lane that goes on has a key");
                 let search = std::mem::take(&mut self.search);
-                let (_, booking) = self.readers[0].hand_over();
-                self.rest = Some(Box::pin(go_on(key, search, next, booking)));
+                let (_, accounting) = self.readers[0].hand_over();
+                self.rest = Some(Box::pin(go_on(key, search, next, accounting)));
                 self.stage = Stage::GoingOn;
             }
         }
@@ -208,7 +208,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
         &mut self,
         table: &'t L,
         reads: Reads,
-        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::Aside>, Booking) -> F,
+        go_on: &impl Fn(L::Key<'k>, L::Search, NextStep<L::SlowPath>, Accounting) -> F,
         done: &mut impl FnMut(usize, Answer),
     ) {
         let piece = |number| table.piece(key_of(&self.key), &self.search, number);

@@ -1,6 +1,6 @@
 //! An operation in steps, as a scheme says it.
 
-use super::glance::{Glance, NoGlance};
+use super::fast_path::{FastPath, NoFastPath};
 use crate::heap::NewRecord;
 use crate::{IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Rights, Tally};
@@ -23,7 +23,7 @@ pub(crate) trait Lookup {
     /// Whether it has this client's memory fetched ([`Lookup::prepare`]).
     const PREPARES: bool = false;
 
-    /// What its asides use.
+    /// What its slow paths use.
     type Endpoint: Endpoint;
     /// What it is asked for: a key, or an operation on one.
     type Asked<'k>: Copy;
@@ -32,7 +32,7 @@ pub(crate) trait Lookup {
     /// How far a lookup has come.
     type Search: Default;
     /// What it cannot do by READs and compare-and-swaps.
-    type Aside;
+    type SlowPath;
 
     fn endpoint(&self) -> &Self::Endpoint;
 
@@ -44,12 +44,12 @@ pub(crate) trait Lookup {
     /// first; nothing where they go in steps only, or have to now. The view is that of
     /// [`Lookup::in_place`].
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         _view: &InPlace<'_>,
         (_first, _count): (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        None::<NoGlance>
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        None::<NoFastPath>
     }
 
     /// The most operations that may be begun together now.
@@ -58,10 +58,10 @@ pub(crate) trait Lookup {
         usize::MAX
     }
 
-    /// Is told how many operations a glance has decided, and how many of them have taken
+    /// Is told how many operations a fast path has decided, and how many of them have taken
     /// [`MANY_READS`](crate::client::MANY_READS).
     #[inline]
-    fn glanced(&self, _operations: usize, _with_many_reads: usize) {}
+    fn note_fast_paths(&self, _operations: usize, _with_many_reads: usize) {}
 
     /// Whether its operations have something to [report](Lookup::report) now and then.
     const REPORTS: bool = Self::WRITES;
@@ -94,7 +94,7 @@ pub(crate) trait Lookup {
 
     /// Begins a lookup, for which [`Lookup::prepare`] was called. The search may be one that was
     /// used.
-    fn begin(&self, key: &Self::Key<'_>, search: &mut Self::Search) -> NextStep<Self::Aside>;
+    fn begin(&self, key: &Self::Key<'_>, search: &mut Self::Search) -> NextStep<Self::SlowPath>;
 
     /// A piece that is to be read, by its number, counted from 0.
     fn piece(&self, key: &Self::Key<'_>, search: &Self::Search, number: usize) -> Piece;
@@ -118,7 +118,7 @@ pub(crate) trait Lookup {
         key: &Self::Key<'_>,
         search: &mut Self::Search,
         read: &mut impl ReadPieces,
-    ) -> NextStep<Self::Aside>;
+    ) -> NextStep<Self::SlowPath>;
 
     /// What a change will probably write, if what is asked for now says what is hoped for: to be
     /// fetched beside that.
@@ -156,12 +156,16 @@ pub(crate) trait Lookup {
         _search: &mut Self::Search,
         _seen: u64,
         _read: &mut impl ReadPieces,
-    ) -> NextStep<Self::Aside> {
+    ) -> NextStep<Self::SlowPath> {
         unreachable!("a lookup changes nothing")
     }
 
     /// What to have read where [`NextStep::LookOn`] finds that what was read is not kept.
-    fn read_on(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> NextStep<Self::Aside> {
+    fn read_on(
+        &self,
+        _key: &Self::Key<'_>,
+        _search: &mut Self::Search,
+    ) -> NextStep<Self::SlowPath> {
         unreachable!("a lookup looks at all that was read")
     }
 
@@ -170,17 +174,17 @@ pub(crate) trait Lookup {
         &self,
         _key: &Self::Key<'_>,
         _search: &mut Self::Search,
-    ) -> Option<NextStep<Self::Aside>> {
+    ) -> Option<NextStep<Self::SlowPath>> {
         None
     }
 
     /// Does what READs alone cannot.
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Self::Search,
-        aside: Self::Aside,
-    ) -> Result<NextStep<Self::Aside>>;
+        slow: Self::SlowPath,
+    ) -> Result<NextStep<Self::SlowPath>>;
 
     /// Ends an operation that has failed: puts right what it has begun, as far as that can be.
     async fn give_up(&self, _key: &Self::Key<'_>, _search: &mut Self::Search, _: &IndexError) {}
@@ -206,7 +210,7 @@ pub(crate) enum NextStep<A> {
     Absent,
     Failed(Box<IndexError>),
     /// It does something else first.
-    Aside(A),
+    SlowPath(A),
 }
 
 impl<A> NextStep<A> {
@@ -219,9 +223,9 @@ impl<A> NextStep<A> {
         }
     }
 
-    /// The same of who names his asides otherwise.
+    /// The same of a table that names its slow paths otherwise.
     #[inline(always)]
-    pub(crate) fn map_aside<B>(self, aside: impl FnOnce(A) -> B) -> NextStep<B> {
+    pub(crate) fn map_slow_path<B>(self, slow: impl FnOnce(A) -> B) -> NextStep<B> {
         match self {
             Self::Read(reads) => NextStep::Read(reads),
             Self::Change(reads) => NextStep::Change(reads),
@@ -229,7 +233,7 @@ impl<A> NextStep<A> {
             Self::Found(found) => NextStep::Found(found),
             Self::Absent => NextStep::Absent,
             Self::Failed(error) => NextStep::Failed(error),
-            Self::Aside(of) => NextStep::Aside(aside(of)),
+            Self::SlowPath(of) => NextStep::SlowPath(slow(of)),
         }
     }
 }

@@ -81,7 +81,7 @@ impl Mapped<'_> {
         search: &mut L::Search,
         (reads, bytes): (Reads, u64),
         (tally, steps): (&mut Tally, &mut Steps),
-    ) -> Option<NextStep<L::Aside>> {
+    ) -> Option<NextStep<L::SlowPath>> {
         let (seen, count, changed) = match L::MAKES_CHANGES {
             true => {
                 let (count, bytes) = table.make(search, self.view, tally)?;
@@ -181,7 +181,7 @@ pub(super) fn step<L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
     is_new: bool,
-) -> Option<std::result::Result<NextStep<L::Aside>, Answer>> {
+) -> Option<std::result::Result<NextStep<L::SlowPath>, Answer>> {
     let view = table.in_place()?;
     let mut read = Mapped::new(view);
     let bytes = locate(table, key, search, reads, &mut read)?;
@@ -209,7 +209,7 @@ pub(super) fn change<L: Lookup>(
     key: &L::Key<'_>,
     search: &mut L::Search,
     reads: Reads,
-) -> Option<NextStep<L::Aside>> {
+) -> Option<NextStep<L::SlowPath>> {
     let mut read = Mapped::new(table.in_place()?);
     let bytes = locate(table, key, search, reads, &mut read)?;
     let (mut tally, mut steps) = (Tally::default(), Steps::default());

@@ -4,15 +4,15 @@
 //! mean: an answer, more to read, or, of a write, a [change](NextStep::Change). Between two steps
 //! it has its [`Lookup::Search`], plain data; it has no future, no buffer, and books nothing. What
 //! cannot be decided so (a pause before a slot is read again, a directory to be read on, a bucket
-//! to be held) is an [aside](NextStep::Aside), which the scheme does itself as a future, and comes
-//! back from.
+//! to be held) is a [slow path](NextStep::SlowPath), which the scheme does itself as a future, and
+//! comes back from.
 //!
 //! The drivers:
 //!
 //! * [`drive`]: one operation as a future over verbs. Whatever else cannot go on, goes on so.
 //! * [`lanes`]: many lookups side by side over verbs, each in a lane, without a future.
 //! * [`in_place`]: where the memory is mapped, the steps run on the memory itself; of tables of
-//!   words the usual steps are made [at a glance](glance).
+//!   words the usual steps are made [by the fast path](fast_path).
 //!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
@@ -20,8 +20,8 @@
 
 mod ahead;
 mod drive;
-mod glance;
-mod glancing;
+mod fast_path;
+mod fast_paths;
 mod in_place;
 mod lanes;
 mod lookup;
@@ -34,7 +34,7 @@ use crate::scheme::{SchemeClient, run_side_by_side};
 use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes, Result, UPKEEP};
 pub(crate) use drive::{drive, run};
 use farslot_fabric::{EndpointExt, OperationClass, window};
-pub(crate) use glance::{Glance, Glanced, More, slots_near};
+pub(crate) use fast_path::{FastPath, FastPathResult, More, slots_near};
 use lookup::{Answer, Rest};
 pub(crate) use lookup::{
     Booked, Change, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation,

@@ -22,7 +22,7 @@ pub const VARIED: Slot = Slot {
 /// The sizes that the tests go through.
 pub const SLOTS: [Slot; 4] = [INLINE, INLINE_SHORT, VARIED, HEAP];
 
-/// Records of words: where the memory is mapped, many keys are looked up at a glance.
+/// Records of words: where the memory is mapped, many keys are looked up by the fast path.
 pub const WORDS: Slot = Slot {
     name: "words",
     key: FieldSize::Fixed(8),

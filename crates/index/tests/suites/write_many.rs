@@ -190,7 +190,7 @@ pub fn what_is_done_in_place_is_booked_as_single_writes(fabric: Fabric) {
     }
     let of_words = |slot: &Slot| matches!(slot.kind, SlotKind::Word | SlotKind::Pair);
     for slot in SLOTS.into_iter().filter(of_words) {
-        // By small READs, what lies far from the table's end is done at a glance.
+        // By small READs, what lies far from the table's end is done by the fast path.
         for (multi, read) in [(false, 256), (false, 1), (true, 256)] {
             // So large that no two keys want one slot: which of them then has the longer probe,
             // depends on the order in which they come.
@@ -559,7 +559,7 @@ pub fn a_key_that_several_clients_put_is_new_to_one_of_them(fabric: Fabric) {
         assert_eq!((survey.live, survey.begun), (keys, 0), "seed {round}");
         assert!(survey.subtables() > 8, "it has grown: {survey:?}");
     }
-    // By READs of one slot, what lies far from the table's end is put at a glance.
+    // By READs of one slot, what lies far from the table's end is put by the fast path.
     for round in 0..rounds {
         let layout = PAIR.options(2 * PAIRS, round).layout().unwrap();
         let node = new_node(fabric, &layout);

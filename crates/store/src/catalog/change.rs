@@ -19,13 +19,13 @@
 //! waits as if it had been dropped. Then the table's bytes are made zeros, and it is open again:
 //! that is the one moment at which it becomes empty. What was acknowledged before took effect
 //! before, as no client's lease lasts so long; what is acknowledged later is in the table that is
-//! open. A table whose client died half way is emptied by whoever opens it (`spread::find`).
+//! open. A table whose client died half way is emptied by whoever opens it (`sharded::find`).
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
 use super::listing::{CatalogSnapshot, Entry, Is, MOST_MAP_BYTES, too_long};
 use super::lock::{Change, LONGEST_VERB};
 use super::pool::{self, draw_tag, pooled, segments_with};
-use super::record::{MapPlace, Partition, Scheme, SpreadMap, TableRecord};
+use super::record::{MapPlace, Partition, PartitionMap, Scheme, TableRecord};
 use super::region::{
     CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, segment_bytes,
 };
@@ -43,7 +43,7 @@ pub(crate) struct NewPartition<'m> {
     pub(crate) number: u16,
     pub(crate) whole: bool,
     pub(crate) remade: bool,
-    pub(crate) map: &'m SpreadMap,
+    pub(crate) map: &'m PartitionMap,
 }
 
 /// A table that is to be made.

@@ -6,7 +6,7 @@
 
 use super::entry::{ENTRY_BYTES, State, closed, id_of, record_in, word_of};
 use super::pool::{MOST_LISTED, pooled, segments_with, taken};
-use super::record::{MapPlace, MemoryUse, SpreadMap, TableRecord};
+use super::record::{MapPlace, MemoryUse, PartitionMap, TableRecord};
 use super::region::{
     CATALOG_BYTES, Catalog, HEADER_WORDS, MOST_TABLES, PAUSE, REPAIRS_AT, segment_bytes,
 };
@@ -313,7 +313,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// The map of the table that a partition belongs to.
-    pub(crate) async fn map(&self, record: &TableRecord, place: MapPlace) -> Result<SpreadMap> {
+    pub(crate) async fn map(&self, record: &TableRecord, place: MapPlace) -> Result<PartitionMap> {
         let damaged = |reason: String| StoreError::DamagedMap {
             name: record.name.clone(),
             reason,
@@ -337,7 +337,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         if xxh3_64(json) != place.sum {
             return Err(damaged("its checksum does not fit".into()));
         }
-        let map: SpreadMap =
+        let map: PartitionMap =
             serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
         let (partitions, nodes) = (map.slots.partitions(), map.nodes.len());
         if usize::from(partitions) != nodes {

@@ -18,7 +18,7 @@
 //!
 //! Each node of a store has a catalog of its own. A table over several nodes stands in each of
 //! theirs, with the part of it that this node has and, behind that part, the map of the whole: see
-//! [`Partition`] and [`SpreadMap`].
+//! [`Partition`] and [`PartitionMap`].
 
 mod change;
 #[cfg(test)]
@@ -42,7 +42,9 @@ pub(crate) use entry::closed;
 pub use listing::{DamagedEntry, Listing};
 pub(crate) use reclaim::ReclaimScope;
 pub(crate) use record::RESTORING_PART;
-pub use record::{MemoryUse, OnRestart, Partition, Scheme, SpreadMap, SpreadNode, TableRecord};
+pub use record::{
+    MemoryUse, OnRestart, Partition, PartitionMap, PartitionNode, Scheme, TableRecord,
+};
 pub use region::MOST_TABLES;
 pub(crate) use region::at;
 pub(crate) use region::{CATALOG_BYTES, Catalog, LEASE, PHASE_AT, Phase};

@@ -386,7 +386,7 @@ pub struct Partition {
     pub(crate) map: MapPlace,
 }
 
-/// Where the [`SpreadMap`] lies, as JSON, in the region of the partition.
+/// Where the [`PartitionMap`] lies, as JSON, in the region of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MapPlace {
     pub(crate) offset: u64,
@@ -396,11 +396,11 @@ pub(crate) struct MapPlace {
 
 /// How a table is spread: the same for all its partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpreadMap {
+pub struct PartitionMap {
     /// Which partition a key belongs to.
     pub slots: SlotMap,
     /// The nodes, by the numbers of the partitions.
-    pub nodes: Vec<SpreadNode>,
+    pub nodes: Vec<PartitionNode>,
     /// What becomes of the keys of a node that came back empty.
     #[serde(default, skip_serializing_if = "OnRestart::is_refuse")]
     pub on_restart: OnRestart,
@@ -443,7 +443,7 @@ impl OnRestart {
 
 /// A node as the creator of a table knew it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpreadNode {
+pub struct PartitionNode {
     /// Its address, as the creator named it.
     pub address: String,
     /// Its incarnation then.

@@ -4,7 +4,7 @@
 //! which gets its own when all are in it. A copy that was killed leaves that table; the next one,
 //! to whatever name, drops it.
 
-use super::respread::{enlarged, within};
+use super::repartition::{enlarged, within};
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::take::{moves_of, settle};
 use super::workers::ProgressMeter;

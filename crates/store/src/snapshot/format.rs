@@ -18,7 +18,7 @@
 
 use crate::names::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
-use crate::{Result, Scheme, SpreadMap, SpreadNode};
+use crate::{PartitionMap, PartitionNode, Result, Scheme};
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -69,11 +69,11 @@ pub(super) struct SnapshotHead {
     pub(super) part: Option<PartOf>,
     /// How the table is spread over several nodes, if this is all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) spread: Option<SpreadOf>,
+    pub(super) spread: Option<ShardOrigin>,
     /// The nodes as they were when the snapshot was begun, by partition: none in files of versions
     /// of this program that did not note them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) nodes: Vec<SpreadNode>,
+    pub(super) nodes: Vec<PartitionNode>,
     /// The partitions that this lacks, because their nodes had lost them when it was begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) missing: Vec<u16>,
@@ -81,13 +81,13 @@ pub(super) struct SnapshotHead {
 
 /// A table over several nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct SpreadOf {
+pub(super) struct ShardOrigin {
     /// That of the whole table: its parts have the same.
     pub(super) creation: u64,
     /// Whether the table was made of records that were there before it.
     pub(super) whole: bool,
     /// How it is spread.
-    pub(super) map: SpreadMap,
+    pub(super) map: PartitionMap,
 }
 
 /// What makes a table on one node the part of one over several.
@@ -96,7 +96,7 @@ pub(super) struct PartOf {
     /// The part's number.
     pub(super) number: u16,
     #[serde(flatten)]
-    pub(super) of: SpreadOf,
+    pub(super) of: ShardOrigin,
 }
 
 impl SnapshotHead {
@@ -150,7 +150,7 @@ impl SnapshotHead {
     }
 
     /// The table over several nodes that this is, or is a part of.
-    pub(super) fn spread_of(&self) -> Option<&SpreadOf> {
+    pub(super) fn shard_origin(&self) -> Option<&ShardOrigin> {
         self.part
             .as_ref()
             .map(|part| &part.of)

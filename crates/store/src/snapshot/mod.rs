@@ -36,7 +36,7 @@ mod format;
 mod losses;
 mod part;
 mod partial;
-mod respread;
+mod repartition;
 mod restore;
 mod source;
 mod take;
@@ -50,9 +50,9 @@ pub use take::SnapshotOptions;
 pub use workers::{OnProgress, SnapshotProgress};
 
 use crate::catalog::TableRecord;
+use crate::sharded::{self, LocatedTable};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, LocatedTable};
-use crate::{OnRestart, Result, Scheme, SpreadMap, SpreadNode, Store, StoreError};
+use crate::{OnRestart, PartitionMap, PartitionNode, Result, Scheme, Store, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
 use files::{is_named_as_older, open_to_read};
 use format::SnapshotHead;
@@ -189,9 +189,9 @@ struct Parts {
     /// Those that are lost, by number.
     missing: Vec<u16>,
     /// The nodes as they are now.
-    nodes: Vec<SpreadNode>,
+    nodes: Vec<PartitionNode>,
     /// How the table is spread, if there are several.
-    map: Option<SpreadMap>,
+    map: Option<PartitionMap>,
 }
 
 impl Parts {
@@ -240,9 +240,9 @@ impl Store {
     fn parts_with(&self, name: &str, forced: bool) -> Result<Option<Parts>> {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
-        let finding = spread::find(&**executor.endpoint(), nodes, name);
-        let node_of = |node: NodeId| -> Result<SpreadNode> {
-            Ok(SpreadNode {
+        let finding = sharded::find(&**executor.endpoint(), nodes, name);
+        let node_of = |node: NodeId| -> Result<PartitionNode> {
+            Ok(PartitionNode {
                 address: nodes.address(node).into(),
                 incarnation: executor.endpoint().node(node)?.incarnation,
                 repairs: 0,
@@ -258,7 +258,7 @@ impl Store {
                     map: None,
                 }));
             }
-            Ok(LocatedTable::Spread(table)) => table,
+            Ok(LocatedTable::Sharded(table)) => table,
             Err(error) => return Err(error),
         };
         let mut parts = Parts {

@@ -6,15 +6,15 @@
 //! without it. Then it gets its name. If a client was faster, and has made it anew, what it has put
 //! since stays, and the records of the snapshot go beside that.
 
-use super::format::{PartOf, SpreadOf};
-use super::respread::enlarged;
+use super::format::{PartOf, ShardOrigin};
+use super::repartition::enlarged;
 use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
 use super::workers::ProgressMeter;
 use super::{OnProgress, SnapshotError, SnapshotInfo};
 use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
-use crate::spread::{self, LocatedTable, SpreadTable};
+use crate::sharded::{self, LocatedTable, ShardedLocation};
 use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
@@ -60,9 +60,9 @@ impl Store {
         let node = self.node_named(addresses)?;
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
-        let finding = spread::find(&**executor.endpoint(), nodes, &head.table);
+        let finding = sharded::find(&**executor.endpoint(), nodes, &head.table);
         let part = match executor.block_on(finding) {
-            Ok(LocatedTable::Spread(table)) => self.part_of_living(source, node, table)?,
+            Ok(LocatedTable::Sharded(table)) => self.part_of_living(source, node, table)?,
             Ok(LocatedTable::Whole(..)) => {
                 let name = head.table.clone();
                 return Err(StoreError::TableExists { name });
@@ -95,11 +95,16 @@ impl Store {
 
     /// The part that a node has, or had, of a table that other nodes have; the file must be of that
     /// table, or of that very part.
-    fn part_of_living(&self, source: &Source, node: NodeId, table: SpreadTable) -> Result<PartOf> {
+    fn part_of_living(
+        &self,
+        source: &Source,
+        node: NodeId,
+        table: ShardedLocation,
+    ) -> Result<PartOf> {
         let head = &source.walk.head;
         let number = table.places.iter().position(|place| place.node == node);
         let is_of_it = |number: usize| {
-            let known = head.spread_of();
+            let known = head.shard_origin();
             known.is_some_and(|known| known.map.slots == table.map.slots)
                 && head
                     .part
@@ -114,7 +119,7 @@ impl Store {
         })?;
         Ok(PartOf {
             number: number as u16,
-            of: SpreadOf {
+            of: ShardOrigin {
                 creation: table.common.creation,
                 whole: table.common.whole,
                 map: table.map,

@@ -7,13 +7,13 @@
 
 use super::files::{beside, open_alone};
 use super::format::{Records, SnapshotHead};
-use super::respread::{self, enlarged, within};
+use super::repartition::{self, enlarged, within};
 use super::source::{RestoreOptions, Source, records_of};
 use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::seeds::draw_id;
+use crate::sharded::{self, NewTable};
 use crate::slot_map::SlotMap;
-use crate::spread::{self, NewTable};
 use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError};
 use farslot_fabric::FabricError;
 use std::fs::File;
@@ -146,7 +146,7 @@ impl Store {
         let is_alike = partitions == nodes || head.schemes[0].is_on_one_node();
         let (slots, mut schemes) = match is_alike {
             true => (head.slots.clone(), head.schemes.clone()),
-            false => respread::over(nodes as u16, head, self.0.seeds.next())?,
+            false => repartition::over(nodes as u16, head, self.0.seeds.next())?,
         };
         schemes = self.fitting(schemes, source)?;
         for attempt in 0.. {
@@ -168,7 +168,7 @@ impl Store {
                     }
                     let nodes = &self.0.sessions.nodes;
                     self.change(async |endpoint| {
-                        spread::mark_restored(endpoint, nodes, &name).await
+                        sharded::mark_restored(endpoint, nodes, &name).await
                     })?;
                     self.rename(&name, table)?;
                     marks.remove();
@@ -228,7 +228,7 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        let spread = head.spread_of();
+        let spread = head.shard_origin();
         let on_restart = spread.map_or_else(OnRestart::default, |of| of.map.on_restart);
         // Spread otherwise, the records that are lost are of no partition; and one that is built
         // whole takes no other records.
@@ -416,7 +416,7 @@ mod tests {
         let head = crate::snapshot::walk::walk(&file, &path).unwrap().head;
         // A part has the name that it has until all are filled; the two others have the table's.
         let unfinished = format!("{RESTORING}{:016x}", head.id);
-        let creation = head.spread_of().unwrap().creation;
+        let creation = head.shard_origin().unwrap().creation;
         let renamed = store.in_catalog(NodeId(1), async |catalog| {
             catalog.rename("t", &unfinished, Some(creation)).await
         });

@@ -4,7 +4,7 @@ use super::files::{is_named_as_older, older_snapshot, open_to_read, snapshot_pat
 use super::format::{PartOf, Records, SnapshotHead};
 use super::walk::{self, Block, Bytes, SnapshotWalk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
-use crate::{Record, Result, SpreadNode, StoreError};
+use crate::{PartitionNode, Record, Result, StoreError};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -176,7 +176,7 @@ fn own_part<'p>(
     parts: &'p [(PathBuf, SnapshotHead)],
     addresses: &[String],
 ) -> Option<&'p (PathBuf, SnapshotHead)> {
-    let is_named = |node: &SpreadNode| names(addresses, &node.address);
+    let is_named = |node: &PartitionNode| names(addresses, &node.address);
     let is_own = |(_, head): &&(PathBuf, SnapshotHead)| {
         head.part.as_ref().is_some_and(|part| {
             let node = part.of.map.nodes.get(usize::from(part.number));

@@ -1,13 +1,13 @@
 //! Taking a snapshot of a table.
 
 use super::files::{own_part_path, snapshot_path};
-use super::format::{DONE, MIDDLE, PartOf, Payload, SnapshotHead, SpreadOf};
+use super::format::{DONE, MIDDLE, PartOf, Payload, ShardOrigin, SnapshotHead};
 use super::partial::Partial;
 use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, losses};
 use crate::catalog::Catalog;
-use crate::spread::{self, LocatedTable};
-use crate::{Cursor, Result, Scheme, SpreadNode, Store, StoreError, Table, TableRecord};
+use crate::sharded::{self, LocatedTable};
+use crate::{Cursor, PartitionNode, Result, Scheme, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{Endpoint, NodeId};
 use farslot_index::{Cursor as Place, IndexError};
 use std::path::{Path, PathBuf};
@@ -151,7 +151,7 @@ impl Store {
         let common = parts.records[0].partition.as_ref();
         let spread = common
             .zip(parts.map.as_ref())
-            .map(|(common, map)| SpreadOf {
+            .map(|(common, map)| ShardOrigin {
                 creation: common.creation,
                 whole: common.whole,
                 map: map.clone(),
@@ -177,8 +177,8 @@ impl Store {
     fn nodes_without_their_part(&self, name: &str) -> Result<Vec<String>> {
         let executor = self.executor()?;
         let nodes = &self.0.sessions.nodes;
-        let finding = spread::find(&**executor.endpoint(), nodes, name);
-        let LocatedTable::Spread(table) = executor.block_on(finding)? else {
+        let finding = sharded::find(&**executor.endpoint(), nodes, name);
+        let LocatedTable::Sharded(table) = executor.block_on(finding)? else {
             return Ok(Vec::new());
         };
         let mut lost = Vec::new();
@@ -211,7 +211,7 @@ impl Store {
         let executor = self.executor()?;
         let catalog = Catalog::new(&**executor.endpoint(), NodeId(0))?;
         let map = executor.block_on(catalog.map(record, partition.map))?;
-        let node = SpreadNode {
+        let node = PartitionNode {
             address: self.0.sessions.nodes.address(NodeId(0)).into(),
             incarnation: executor.endpoint().node(NodeId(0))?.incarnation,
             repairs: 0,
@@ -222,7 +222,7 @@ impl Store {
             nodes: vec![node],
             map: None,
         };
-        let of = SpreadOf {
+        let of = ShardOrigin {
             creation: partition.creation,
             whole: partition.whole,
             map,

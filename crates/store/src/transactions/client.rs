@@ -4,8 +4,8 @@ use crate::catalog::{TableRecord, table_at};
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
 use crate::owned::table::{database, store_error};
+use crate::sharded::{LocatedTable, find};
 use crate::slot_map::SlotMap;
-use crate::spread::{LocatedTable, find};
 use crate::store::StoreInner;
 use crate::{Result, Scheme, Store, StoreError};
 use farslot_fabric::{Endpoint, Executor, FabricError, NodeId, RegionId, RemoteAddr};
@@ -180,7 +180,7 @@ impl TransactionClient {
                 slots: None,
                 parts: vec![Ok(open(node, &record)?)],
             },
-            LocatedTable::Spread(table) => {
+            LocatedTable::Sharded(table) => {
                 let parts = table.places.iter().map(|place| match &place.record {
                     Some(record) => open(place.node, record).map(Ok),
                     None => {

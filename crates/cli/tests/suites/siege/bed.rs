@@ -34,8 +34,8 @@ pub const KEYS: u64 = 400;
 pub struct Size {
     /// Admitted clients.
     pub callers: usize,
-    /// Connections of strangers.
-    pub strangers: usize,
+    /// Connections of unauthenticated clients.
+    pub unauthenticated: usize,
     /// Redis clients of each kind.
     pub redis: usize,
 }
@@ -43,12 +43,12 @@ pub struct Size {
 impl Size {
     pub const SMALL: Self = Self {
         callers: 40,
-        strangers: 300,
+        unauthenticated: 300,
         redis: 8,
     };
     pub const FULL: Self = Self {
         callers: 500,
-        strangers: 4_000,
+        unauthenticated: 4_000,
         redis: 200,
     };
 
@@ -56,10 +56,10 @@ impl Size {
     pub fn within_limits(self) -> Self {
         let Self {
             callers,
-            strangers,
+            unauthenticated,
             redis,
         } = self;
-        let wanted = callers + strangers + redis * super::redis::KINDS + 200;
+        let wanted = callers + unauthenticated + redis * super::redis::KINDS + 200;
         let limit = raise_file_limit();
         if limit >= wanted {
             return self;
@@ -67,7 +67,7 @@ impl Size {
         let scaled = |of: usize| (of * limit / wanted).max(1);
         let size = Self {
             callers: scaled(callers),
-            strangers: scaled(strangers),
+            unauthenticated: scaled(unauthenticated),
             redis: scaled(redis),
         };
         println!(

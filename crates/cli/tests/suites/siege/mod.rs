@@ -1,14 +1,14 @@
 //! All that is hostile, at once, against one process of the program: admitted clients that damage
-//! their own tables and call the owner with what is slow or makes no sense, strangers, and Redis
-//! clients that ask for much and take nothing. Its memory stays within what `docs/security.md`
-//! allows, and good clients are answered correctly and soon.
+//! their own tables and call the owner with what is slow or makes no sense, unauthenticated
+//! clients, and Redis clients that ask for much and take nothing. Its memory stays within what
+//! `docs/security.md` allows, and good clients are answered correctly and soon.
 
 mod bed;
 mod callers;
 mod good;
 mod redis;
-mod strangers;
 mod tables;
+mod unauthenticated;
 
 use self::bed::{Bed, MIB, Size};
 use self::good::{Good, MEASURED, p99};
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 /// What all attackers, or the quiet clients in their place, share.
 pub struct Field {
     pub ends: AtomicBool,
-    /// Connections made, by the sides that make them: callers, strangers, Redis clients.
+    /// Connections made, by the sides that make them: callers, unauthenticated clients, Redis
+    /// clients.
     pub made: [AtomicUsize; 3],
     /// Requests that were sent whole, of callers and of Redis clients, by kind.
     pub sent: [[AtomicU64; 8]; 2],
@@ -28,7 +29,7 @@ pub struct Field {
 
 /// Sides of [`Field::made`], of which the first and the last send requests.
 const CALLERS: usize = 0;
-const STRANGERS: usize = 1;
+const UNAUTHENTICATED: usize = 1;
 const REDIS: usize = 2;
 
 impl Field {
@@ -108,7 +109,7 @@ fn besieged<T>(bed: &Bed, in_idle: bool, during: impl FnOnce(&Field) -> T) -> (T
     let result = std::thread::scope(|scope| {
         let ends = Ends(&field);
         scope.spawn(|| callers::attack(bed, &field, in_idle));
-        scope.spawn(|| strangers::flock(bed, &field, in_idle));
+        scope.spawn(|| unauthenticated::flock(bed, &field, in_idle));
         scope.spawn(|| redis::attack(bed, &field, in_idle));
         wait_for_all(&field, size);
         let result = during(&field);
@@ -125,7 +126,7 @@ fn quiet<T>(bed: &Bed, rates: [f64; 2], during: impl FnOnce(&Field) -> T) -> (T,
     let result = std::thread::scope(|scope| {
         let ends = Ends(&field);
         scope.spawn(|| callers::behave(bed, &field, rates[0]));
-        scope.spawn(|| strangers::idle(bed, &field));
+        scope.spawn(|| unauthenticated::idle(bed, &field));
         scope.spawn(|| redis::behave(bed, &field, rates[1]));
         wait_for_all(&field, size);
         let result = during(&field);
@@ -137,7 +138,11 @@ fn quiet<T>(bed: &Bed, rates: [f64; 2], during: impl FnOnce(&Field) -> T) -> (T,
 
 fn wait_for_all(field: &Field, size: Size) {
     let since = Instant::now();
-    let wanted = [size.callers, size.strangers, size.redis * redis::KINDS];
+    let wanted = [
+        size.callers,
+        size.unauthenticated,
+        size.redis * redis::KINDS,
+    ];
     while (0..3).any(|side| field.made_by(side) < wanted[side]) {
         let made = [0, 1, 2].map(|side| field.made_by(side));
         assert!(
@@ -215,10 +220,10 @@ fn stands(size: Size, in_idle: bool, least: Duration, rounds: u64) {
         });
     });
     println!(
-        "connections: {} callers, {} strangers, {} of Redis; requests of callers {:?}, of Redis clients {:?}; \
+        "connections: {} callers, {} unauthenticated, {} of Redis; requests of callers {:?}, of Redis clients {:?}; \
          cut off {:?} and {:?}",
         field.made_by(CALLERS),
-        field.made_by(STRANGERS),
+        field.made_by(UNAUTHENTICATED),
         field.made_by(REDIS),
         field.sent_by(CALLERS),
         field.sent_by(REDIS),

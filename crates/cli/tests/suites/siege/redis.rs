@@ -1,7 +1,7 @@
 //! Redis clients: hostile ones that know the secret, those that guess it, and quiet ones.
 
 use super::bed::{Bed, REDIS_SECRET, run_when_idle};
-use super::strangers::connect_from;
+use super::unauthenticated::connect_from;
 use super::{Field, REDIS};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -105,7 +105,7 @@ impl User {
 fn bed() -> Bed {
     Bed::new(Size {
         callers: 0,
-        strangers: 0,
+        unauthenticated: 0,
         redis: 0,
     })
 }

@@ -18,8 +18,8 @@ mod server;
 mod service;
 mod session;
 mod shared;
-mod strangers;
 mod turns;
+mod unauthenticated;
 mod worker;
 
 pub use counters::AgentCounters;
@@ -28,4 +28,4 @@ pub(crate) use dialogue::{Dialogue, DisconnectReason, Warn};
 pub(crate) use server::Server;
 pub(crate) use service::{Client, ExecutionPause, Quota, Serve, ServedNode, Tell, VerbService};
 pub(crate) use shared::{AgentCore, Workers};
-pub use strangers::Strangers;
+pub use unauthenticated::UnauthenticatedClients;

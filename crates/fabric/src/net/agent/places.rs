@@ -1,7 +1,7 @@
 //! The connections of a thread, and what the kernel is to tell of each.
 
 use super::connection::{Connection, Wants};
-use super::turns::STRANGERS;
+use super::turns::UNAUTHENTICATED;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::OwnedFd;
 
@@ -16,16 +16,16 @@ pub(super) struct ConnectionSlot {
 pub(super) struct SlotOccupant {
     pub(super) connection: Connection,
     pub(super) wants: Wants,
-    /// Whether it is among the strangers.
-    pub(super) is_stranger: bool,
+    /// Whether it is among the unauthenticated clients.
+    pub(super) is_unauthenticated: bool,
 }
 
 impl SlotOccupant {
     /// The line in which it waits for its turn.
     pub(super) fn line(&self) -> u64 {
         match self.connection.grant() {
-            Some(grant) if !self.is_stranger => grant.number,
-            _ => STRANGERS,
+            Some(grant) if !self.is_unauthenticated => grant.number,
+            _ => UNAUTHENTICATED,
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct AgentCore {
     pub(crate) connections: usize,
     pub(crate) handshake_timeout: Duration,
     /// The most connections whose clients are not admitted, in all and of one address, of a thread.
-    pub(crate) strangers: [usize; 2],
+    pub(crate) unauthenticated: [usize; 2],
     /// The most bytes that the connections of one grant's clients may hold.
     pub(crate) room_of_a_grant: usize,
     pub(crate) receiver_wait: Duration,
@@ -105,7 +105,7 @@ impl AgentCore {
             sessions: Arc::default(),
             connections: options.connections,
             handshake_timeout: options.handshake_timeout,
-            strangers: [options.strangers, options.strangers_of_address]
+            unauthenticated: [options.unauthenticated, options.unauthenticated_of_address]
                 .map(|most| most.div_ceil(workers.threads).max(1)),
             room_of_a_grant: options.held_bytes / 2,
             receiver_wait: options.receiver_wait,

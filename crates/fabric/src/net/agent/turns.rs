@@ -4,7 +4,7 @@
 //! admitted, and one for what is done at the door: newcomers, and those that have to leave. The
 //! line that has had the least time has the next turn, one connection after the other. So clients
 //! of one grant cannot keep those of another from being served, however many they are and whatever
-//! they ask for; nor can strangers.
+//! they ask for; nor can unauthenticated clients.
 //!
 //! After each round of turns, of [`ROUND`] and what the last turn takes longer, the kernel is asked
 //! for what has come meanwhile. A line that has asked for less than others, or for nothing, has its
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The line of those who are not admitted.
-pub(crate) const STRANGERS: u64 = 0;
+pub(crate) const UNAUTHENTICATED: u64 = 0;
 /// The line of those who come, and of those who have not been admitted in time.
 pub(crate) const DOOR: u64 = u64::MAX;
 
@@ -40,7 +40,7 @@ pub(crate) struct TurnScheduler {
 }
 
 struct Line {
-    /// The number of the grant, or [`STRANGERS`].
+    /// The number of the grant, or [`UNAUTHENTICATED`].
     of: u64,
     waiting: VecDeque<u64>,
     /// Time that it has had, or counts as having had.
@@ -130,7 +130,7 @@ mod tests {
         let mut turns = TurnScheduler::default();
         (0..500).for_each(|token| turns.wait(7, token));
         turns.wait(8, 1000);
-        turns.wait(STRANGERS, 2000);
+        turns.wait(UNAUTHENTICATED, 2000);
         assert!(turns.others_wait(8) && turns.others_wait(7));
         // Those of one line take four times as long as the others.
         let mut had = [Duration::ZERO; 3];

@@ -11,8 +11,8 @@ use super::dialogue::{AdmissionOutcome, DisconnectReason};
 use super::places::{ConnectionSlot, SlotOccupant, held_of, interest, token, want};
 use super::service::Quota;
 use super::shared::{AgentCore, Newcomer};
-use super::strangers::Strangers;
 use super::turns::{DOOR, TurnScheduler};
+use super::unauthenticated::UnauthenticatedClients;
 use crate::Result;
 use crate::error::Refusal;
 use crate::event_loop::ServeLoop;
@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     places: Vec<ConnectionSlot>,
     vacant: Vec<u32>,
     /// Connections in their handshake, or refused, or whose grant was revoked.
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedClients,
     next_sweep: Instant,
     /// Those that were busy last, the latest first.
     hot: Vec<u64>,
@@ -87,7 +87,7 @@ impl Worker {
             acceptor.watch(&epoll)?;
         }
         let now = Instant::now();
-        let strangers = Strangers::new(shared.strangers);
+        let unauthenticated = UnauthenticatedClients::new(shared.unauthenticated);
         let reports = Reports::new(shared.audit.clone());
         let spin = SpinPolicy::new(nanos(shared.spin));
         Ok(Self {
@@ -97,7 +97,7 @@ impl Worker {
             acceptor,
             places: Vec::new(),
             vacant: Vec::new(),
-            strangers,
+            unauthenticated,
             next_sweep: now,
             hot: Vec::with_capacity(HOT + 1),
             turns: TurnScheduler::default(),
@@ -141,7 +141,7 @@ impl Worker {
 
     /// Until the next thing that only the clock tells; nothing if there is none.
     fn longest_sleep(&self, now: Instant) -> Option<Duration> {
-        let sweep = (!self.strangers.is_empty()).then_some(self.next_sweep);
+        let sweep = (!self.unauthenticated.is_empty()).then_some(self.next_sweep);
         let rested = self.resting.peek().map(|Reverse((until, _))| *until);
         let retry = (!self.stalled.is_empty()).then_some(self.next_retry);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
@@ -150,7 +150,7 @@ impl Worker {
     }
 
     fn look_at_clock(&mut self, now: Instant) {
-        if !self.strangers.is_empty() && now >= self.next_sweep {
+        if !self.unauthenticated.is_empty() && now >= self.next_sweep {
             self.next_sweep = now + SWEEP;
             self.turns.wait_at_door(LATE);
         }
@@ -178,11 +178,11 @@ impl Worker {
             after_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
         };
         for _ in 0..ENDED_A_TURN {
-            let Some(token) = self.strangers.late(now) else {
+            let Some(token) = self.unauthenticated.late(now) else {
                 return;
             };
             let Some(held) = self.held(token) else {
-                self.strangers.remove(token);
+                self.unauthenticated.remove(token);
                 continue;
             };
             if held.connection.refuse_late(refusal) {
@@ -374,21 +374,21 @@ impl Worker {
         let before = want(&self.epoll, token, held, turn.wants);
         match turn.news {
             Some(AdmissionOutcome::Admitted) => {
-                held.is_stranger = false;
-                self.strangers.remove(token);
+                held.is_unauthenticated = false;
+                self.unauthenticated.remove(token);
                 count(&self.shared.served.totals.admitted, 1);
                 self.tell(AuditKind::Admitted, token, None);
             }
             Some(AdmissionOutcome::Refused(refusal)) => {
                 // One that was admitted before has some time to leave.
-                if !held.is_stranger {
-                    self.become_stranger(token);
+                if !held.is_unauthenticated {
+                    self.become_unauthenticated(token);
                 }
                 self.refused(token, Some(refusal), format_args!("{refusal}"));
             }
             Some(AdmissionOutcome::Broken(failure)) => {
-                if !held.is_stranger {
-                    self.become_stranger(token);
+                if !held.is_unauthenticated {
+                    self.become_unauthenticated(token);
                 }
                 self.refused(token, None, format_args!("no TLS: {failure}"));
             }
@@ -408,17 +408,18 @@ impl Worker {
     }
 
     /// Has a connection be gone after some time, unless its client is admitted.
-    fn become_stranger(&mut self, token: u64) {
+    fn become_unauthenticated(&mut self, token: u64) {
         let Some(held) = held_of(&mut self.places, token) else {
             return;
         };
-        held.is_stranger = true;
+        held.is_unauthenticated = true;
         let now = Instant::now();
-        if self.strangers.is_empty() {
+        if self.unauthenticated.is_empty() {
             self.next_sweep = now + SWEEP;
         }
         let until = now + self.shared.handshake_timeout;
-        self.strangers.add(token, held.connection.peer.ip(), until);
+        self.unauthenticated
+            .add(token, held.connection.peer.ip(), until);
     }
 
     fn close(&mut self, place: u32) {
@@ -431,8 +432,8 @@ impl Worker {
         held.connection.let_go(&self.shared);
         let gone = token(place, slot.generation);
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
-        if held.is_stranger {
-            self.strangers.remove(gone);
+        if held.is_unauthenticated {
+            self.unauthenticated.remove(gone);
         }
         self.vacant.push(place);
         self.hot.retain(|hot| *hot != gone);
@@ -501,7 +502,7 @@ impl Worker {
     fn let_go_of_revoked(&mut self) {
         let revoked = |held: &SlotOccupant| {
             let grant = held.connection.grant();
-            !held.is_stranger && grant.is_some_and(Issued::is_revoked)
+            !held.is_unauthenticated && grant.is_some_and(Issued::is_revoked)
         };
         let tokens: Vec<_> = (0..)
             .zip(&self.places)
@@ -509,11 +510,12 @@ impl Worker {
             .map(|(number, place)| token(number, place.generation))
             .collect();
         for token in tokens {
-            self.become_stranger(token);
+            self.become_unauthenticated(token);
         }
     }
 
-    /// Gives a newcomer a place; a stranger of longer standing may have to go for it.
+    /// Gives a newcomer a place; an unauthenticated client of longer standing may have to go for
+    /// it.
     fn hold(&mut self, newcomer: Newcomer) {
         let Newcomer {
             stream,
@@ -526,7 +528,7 @@ impl Worker {
             totals.connections.fetch_sub(1, Ordering::Relaxed);
             return;
         };
-        if let Some(oldest) = self.strangers.to_go_for(peer.ip()) {
+        if let Some(oldest) = self.unauthenticated.to_go_for(peer.ip()) {
             count(&self.shared.served.totals.turned_away, 1);
             let why = "too many connections wait to be admitted";
             self.tell(AuditKind::TurnedAway, oldest, Some(format_args!("{why}")));
@@ -543,9 +545,9 @@ impl Worker {
         slot.held = Some(SlotOccupant {
             connection: Connection::new(socket, peer, refusal),
             wants: Wants::Input,
-            is_stranger: true,
+            is_unauthenticated: true,
         });
-        self.become_stranger(token);
+        self.become_unauthenticated(token);
         if let Err(error) = watched {
             log::warn!("cannot wait for {peer}: {error}");
             self.close(place);

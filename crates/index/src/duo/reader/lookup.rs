@@ -2,12 +2,12 @@
 
 use super::client::{DuoReader, ReaderPromise};
 use super::copy::{ReaderView, State};
-use super::glance::ReaderGlance;
+use super::fast_path::ReaderFastPath;
 use crate::client::{MOST_READS, pause, side_by_side};
 use crate::duo::bytes::{SlotNumber, hash_in, head_in, is_dead, live_head};
 use crate::duo::placement::Candidates;
 use crate::duo::records::{SlotReading, SlotToMeet, with_record};
-use crate::step::{self, Glance, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
+use crate::step::{self, FastPath, Lookup, NextStep, ReadPieces, Reads, ValueLocation, view};
 use crate::{Answers, GET, IndexError, Result, Value};
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, Piece, Pieces};
 
@@ -69,7 +69,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     type Asked<'k> = &'k [u8];
     type Key<'k> = ReaderKey<'k>;
     type Search = Search;
-    type Aside = PublishedLookup;
+    type SlowPath = PublishedLookup;
 
     #[inline(always)]
     fn endpoint(&self) -> &E {
@@ -82,12 +82,12 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
     }
 
     #[inline]
-    fn glance<'k>(
+    fn fast_path<'k>(
         &self,
         view: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
-    ) -> Option<impl Glance<Self::Asked<'k>>> {
-        ReaderGlance::of(self, view)
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        ReaderFastPath::of(self, view)
     }
 
     #[inline]
@@ -146,7 +146,7 @@ impl<E: Endpoint> Lookup for DuoReader<E> {
         self.next_slot(search)
     }
 
-    async fn aside(
+    async fn slow_path(
         &self,
         key: &Self::Key<'_>,
         search: &mut Search,
@@ -199,7 +199,7 @@ impl<E: Endpoint> DuoReader<E> {
                 search.slot = SlotToMeet::new(at);
                 NextStep::Read(Reads::ONE)
             }
-            None => NextStep::Aside(PublishedLookup),
+            None => NextStep::SlowPath(PublishedLookup),
         }
     }
 

@@ -44,7 +44,7 @@
 
 mod client;
 mod copy;
-mod glance;
+mod fast_path;
 mod lookup;
 mod refresh;
 mod scan;

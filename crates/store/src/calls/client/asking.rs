@@ -7,7 +7,7 @@ use crate::calls::request::{
     MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes,
 };
 use farslot_fabric::{
-    Booking, Buffer, Endpoint, EndpointExt, FabricError, NodeId, RegionId, RemoteAddr, window,
+    Accounting, Buffer, Endpoint, EndpointExt, FabricError, NodeId, RegionId, RemoteAddr, window,
 };
 use farslot_index::{IndexError, KeptAnswers, Operation, Outcome, Outcomes, Result, UPKEEP, Value};
 use std::cell::{Cell, RefCell};
@@ -393,10 +393,10 @@ impl<E: Endpoint> Owner<E> {
             let answered = self.fitting(operation, Some(answered), status);
             if !matches!(answered, Answered::Left | Answered::Later) {
                 let sent = operation_bytes(operation).unwrap_or(0);
-                let mut booking = Booking::default();
-                booking.called(std::mem::take(&mut calls), (sent + bytes) as u64);
+                let mut accounting = Accounting::default();
+                accounting.called(std::mem::take(&mut calls), (sent + bytes) as u64);
                 let counters = &self.endpoint.core().counters;
-                counters.operation_ended(operation.class(), booking);
+                counters.operation_ended(operation.class(), accounting);
             }
             match &answered {
                 Answered::Done(Outcome::Value(value))

@@ -1,6 +1,6 @@
 //! What concerns all partitions: visiting, counting, writers, building.
 
-use super::{Spread, met_another};
+use super::{ShardedTable, met_another};
 use crate::{Cursor, Occupancy, PartitionReport, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
 use farslot_index::{
@@ -9,7 +9,7 @@ use farslot_index::{
 };
 use std::cell::{Cell, RefCell};
 
-impl Spread {
+impl ShardedTable {
     /// Runs an operation on all partitions at once; the outcomes, by number.
     async fn everywhere<T>(
         &self,

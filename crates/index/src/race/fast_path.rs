@@ -11,7 +11,7 @@ use super::layout::RaceLayout;
 use super::word::{TagMatches, Word};
 use crate::hash::{Hasher, checksum, xxh3};
 use crate::heap::{GRANULE, block_bytes, class_for, record_bytes};
-use crate::step::{Glance, Glanced};
+use crate::step::{FastPath, FastPathResult};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::cell::Ref;
 
@@ -23,7 +23,7 @@ const LENGTHS: u64 = (WORD as u64) << 32 | WORD as u64;
 const RUN: usize = 8;
 
 /// Lookups in a table.
-pub(super) struct RecordGlance<'t> {
+pub(super) struct RecordFastPath<'t> {
     layout: &'t RaceLayout,
     seed: u64,
     directory: Ref<'t, RaceDirectory>,
@@ -43,7 +43,7 @@ pub(super) struct RecordGlance<'t> {
     last_granule: u64,
 }
 
-impl<'t> RecordGlance<'t> {
+impl<'t> RecordFastPath<'t> {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(table: &'t RaceTable<E>, view: &InPlace<'_>) -> Option<Self> {
         let layout = &table.layout;
@@ -145,7 +145,7 @@ impl Record {
     }
 }
 
-impl Glance<&[u8]> for RecordGlance<'_> {
+impl FastPath<&[u8]> for RecordFastPath<'_> {
     const MORE_BESIDE: bool = true;
 
     type Prepared = KeySpans;
@@ -208,13 +208,15 @@ impl Glance<&[u8]> for RecordGlance<'_> {
     }
 
     #[inline(always)]
-    fn look(&self, of: &RecordCandidates, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, of: &RecordCandidates, view: &InPlace<'_>) -> FastPathResult {
         let more = u32::from(of.second.is_some());
         if let Some(value) = of.first.value_of(of.key, view) {
-            return Glanced::Found(value, more);
+            return FastPathResult::Found(value, more);
         }
         let second = of.second.and_then(|record| record.value_of(of.key, view));
-        second.map_or(Glanced::Undecided, |value| Glanced::Found(value, more))
+        second.map_or(FastPathResult::Undecided, |value| {
+            FastPathResult::Found(value, more)
+        })
     }
 
     #[inline]

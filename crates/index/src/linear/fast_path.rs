@@ -9,7 +9,7 @@ use super::slots::{MOST_RACES, SlotMatch, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
 use crate::heap::TableWrite;
 use crate::slot::{KeyRule, SlotKind, WordFormat};
-use crate::step::{Glance, Glanced, More, slots_near};
+use crate::step::{FastPath, FastPathResult, More, slots_near};
 use crate::{FieldSize, Operation};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::cell::Cell;
@@ -22,7 +22,7 @@ const KEY: usize = 8;
 const MOST_READS: u64 = 64;
 
 /// Lookups in the Pair slots of a table.
-pub(super) struct LinearPairGlance {
+pub(super) struct LinearPairFastPath {
     words: WordFormat,
     seed: u64,
     slots: u64,
@@ -36,7 +36,7 @@ pub(super) struct LinearPairGlance {
     value: FieldSize,
 }
 
-impl LinearPairGlance {
+impl LinearPairFastPath {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(table: &LinearTable<E>, view: &InPlace<'_>) -> Option<Self> {
         let layout = &table.layout;
@@ -76,10 +76,15 @@ impl LinearPairGlance {
 
     /// Has fetched what lies behind the slots near the home, as much as a READ brings.
     #[inline(always)]
-    fn fetch_further(&self, place: &LinearPairProbe, near: usize, view: &InPlace<'_>) -> Glanced {
+    fn fetch_further(
+        &self,
+        place: &LinearPairProbe,
+        near: usize,
+        view: &InPlace<'_>,
+    ) -> FastPathResult {
         let further = place.start + near as u64 * SLOT;
         view.prefetch(further, (self.read * SLOT) as usize);
-        Glanced::Fetching
+        FastPathResult::Fetching
     }
 
     /// READs besides the first for an answer that lies behind so many slots.
@@ -98,14 +103,16 @@ impl LinearPairGlance {
         place: &LinearPairProbe,
         slots: Range<usize>,
         view: &InPlace<'_>,
-    ) -> Option<Glanced> {
+    ) -> Option<FastPathResult> {
         let from = place.start + slots.start as u64 * SLOT;
         let (passed, seen) = scan_pairs(place.wanted, view.slots::<2>(from, slots.len()));
         let reads = self.more_reads(slots.start + passed);
         match seen {
             SlotMatch::Nothing | SlotMatch::Head(_) => None,
-            SlotMatch::Empty | SlotMatch::Word(0) => Some(Glanced::Absent(reads)),
-            SlotMatch::Word(word) => Some(Glanced::Found(self.words.value_of_pair(word), reads)),
+            SlotMatch::Empty | SlotMatch::Word(0) => Some(FastPathResult::Absent(reads)),
+            SlotMatch::Word(word) => {
+                Some(FastPathResult::Found(self.words.value_of_pair(word), reads))
+            }
         }
     }
 }
@@ -119,7 +126,7 @@ pub(super) struct LinearPairProbe {
     start: u64,
 }
 
-impl Glance<&[u8]> for LinearPairGlance {
+impl FastPath<&[u8]> for LinearPairFastPath {
     type Prepared = ();
     type Place = LinearPairProbe;
 
@@ -145,17 +152,17 @@ impl Glance<&[u8]> for LinearPairGlance {
 
     /// Looks at the slots of the lines that were fetched: they suffice for most.
     #[inline(always)]
-    fn look(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> FastPathResult {
         let near = self.slots_near(place);
         let seen = self.scan(place, 0..near, view);
         seen.unwrap_or_else(|| self.fetch_further(place, near, view))
     }
 
     #[inline(always)]
-    fn look_on(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, place: &LinearPairProbe, view: &InPlace<'_>) -> FastPathResult {
         let further = self.slots_near(place)..self.reach;
         let seen = self.scan(place, further, view);
-        seen.unwrap_or(Glanced::Undecided)
+        seen.unwrap_or(FastPathResult::Undecided)
     }
 
     #[inline]
@@ -175,9 +182,9 @@ impl Glance<&[u8]> for LinearPairGlance {
 }
 
 /// Puts and find-or-puts in the Pair slots of a table: as `write.rs` does them, and the same swaps.
-pub(super) struct PairWriteGlance<'t, E> {
+pub(super) struct PairWriteFastPath<'t, E> {
     table: &'t LinearTable<E>,
-    pairs: LinearPairGlance,
+    pairs: LinearPairFastPath,
     /// Whether a value that is there stays.
     finds: bool,
     /// Slots that were claimed, and entries that came.
@@ -193,7 +200,7 @@ pub(super) struct PairToWrite {
     value: u64,
 }
 
-impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
+impl<'t, E: Endpoint> PairWriteFastPath<'t, E> {
     /// That of operations of the class of this one.
     pub(super) fn of(
         table: &'t LinearTable<E>,
@@ -207,7 +214,7 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
         };
         Some(Self {
             table,
-            pairs: LinearPairGlance::of(table, view)?,
+            pairs: LinearPairFastPath::of(table, view)?,
             finds,
             claimed: Cell::new(0),
             entered: Cell::new(0),
@@ -222,7 +229,7 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
         write: &PairToWrite,
         slots: Range<usize>,
         view: &InPlace<'_>,
-    ) -> Option<Glanced> {
+    ) -> Option<FastPathResult> {
         let wanted = write.place.wanted;
         let mut swaps = 0;
         let from = write.place.start + slots.start as u64 * SLOT;
@@ -246,25 +253,25 @@ impl<'t, E: Endpoint> PairWriteGlance<'t, E> {
             for _ in 0..=MOST_RACES {
                 if self.finds && there != 0 {
                     let value = self.pairs.words.value_of_pair(there);
-                    return Some(Glanced::Written(Some(value), More { reads, swaps }));
+                    return Some(FastPathResult::Written(Some(value), More { reads, swaps }));
                 }
                 let seen = view.compare_swap(at + 8, there, write.value);
                 swaps += 1;
                 if seen == there {
                     self.entered.set(self.entered.get() + u32::from(there == 0));
                     let was = (there != 0).then_some(there);
-                    return Some(Glanced::Written(was, More { reads, swaps }));
+                    return Some(FastPathResult::Written(was, More { reads, swaps }));
                 }
                 there = seen;
             }
-            return Some(Glanced::Undecided);
+            return Some(FastPathResult::Undecided);
         }
         // Where a swap lost a race, all is begun again in steps.
-        (swaps > 0).then_some(Glanced::Undecided)
+        (swaps > 0).then_some(FastPathResult::Undecided)
     }
 }
 
-impl<E: Endpoint> Glance<TableWrite<'_>> for PairWriteGlance<'_, E> {
+impl<E: Endpoint> FastPath<TableWrite<'_>> for PairWriteFastPath<'_, E> {
     type Prepared = ();
     type Place = PairToWrite;
 
@@ -292,17 +299,17 @@ impl<E: Endpoint> Glance<TableWrite<'_>> for PairWriteGlance<'_, E> {
     }
 
     #[inline(always)]
-    fn look(&self, write: &PairToWrite, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, write: &PairToWrite, view: &InPlace<'_>) -> FastPathResult {
         let near = self.pairs.slots_near(&write.place);
         let seen = self.write_among(write, 0..near, view);
         seen.unwrap_or_else(|| self.pairs.fetch_further(&write.place, near, view))
     }
 
     #[inline(always)]
-    fn look_on(&self, write: &PairToWrite, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, write: &PairToWrite, view: &InPlace<'_>) -> FastPathResult {
         let further = self.pairs.slots_near(&write.place)..self.pairs.reach;
         let seen = self.write_among(write, further, view);
-        seen.unwrap_or(Glanced::Undecided)
+        seen.unwrap_or(FastPathResult::Undecided)
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 //! [`super::revive`]).
 
 use super::find::{ask_all, check_phases, find, nodes_of};
-use crate::catalog::{Catalog, GRACE, NewPartition, SpreadMap, SpreadNode};
+use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode};
 use crate::names::check_name;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
@@ -43,7 +43,7 @@ pub(crate) async fn create<E: Endpoint>(
 ) -> Result<TableRecord> {
     check_name(new.name)?;
     let repairs = check_all(endpoint, nodes, &new).await?;
-    let map = SpreadMap {
+    let map = PartitionMap {
         slots: new.slots.clone(),
         nodes: nodes_as_they_are(endpoint, nodes, &repairs)?,
         on_restart: new.on_restart,
@@ -154,9 +154,9 @@ fn nodes_as_they_are<E: Endpoint>(
     endpoint: &E,
     nodes: &StoreNodes,
     repairs: &[u64],
-) -> Result<Vec<SpreadNode>> {
+) -> Result<Vec<PartitionNode>> {
     let known = nodes_of(endpoint).zip(repairs).map(|(node, repairs)| {
-        Ok(SpreadNode {
+        Ok(PartitionNode {
             address: nodes.address(node).into(),
             incarnation: endpoint.node(node)?.incarnation,
             repairs: *repairs,

@@ -7,22 +7,22 @@ use std::time::Instant;
 
 /// The connections of a thread whose clients are not admitted, the oldest first.
 #[derive(Debug)]
-pub struct Strangers {
+pub struct UnauthenticatedClients {
     /// The most, in all and of one address.
     most: [usize; 2],
-    oldest_first: VecDeque<Stranger>,
+    oldest_first: VecDeque<UnauthenticatedClient>,
     of_address: HashMap<IpAddr, usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stranger {
+struct UnauthenticatedClient {
     token: u64,
     address: IpAddr,
     /// By when it must have been admitted, or be gone.
     until: Instant,
 }
 
-impl Strangers {
+impl UnauthenticatedClients {
     /// None, and at most so many in all and of one address.
     #[must_use]
     pub fn new(most: [usize; 2]) -> Self {
@@ -47,19 +47,19 @@ impl Strangers {
         let of_one = self.of_address.get(&address).copied().unwrap_or(0);
         let mut all = self.oldest_first.iter();
         let goes = if of_one >= most_of_one {
-            all.find(|stranger| stranger.address == address)
+            all.find(|unauthenticated| unauthenticated.address == address)
         } else if self.oldest_first.len() >= most {
             all.next()
         } else {
             None
         };
-        goes.map(|stranger| stranger.token)
+        goes.map(|unauthenticated| unauthenticated.token)
     }
 
     /// Adds one, which has the same time as all others, from now on.
     pub fn add(&mut self, token: u64, address: IpAddr, until: Instant) {
         *self.of_address.entry(address).or_default() += 1;
-        self.oldest_first.push_back(Stranger {
+        self.oldest_first.push_back(UnauthenticatedClient {
             token,
             address,
             until,
@@ -69,10 +69,10 @@ impl Strangers {
     /// Removes one; false if it was none of these.
     pub fn remove(&mut self, token: u64) -> bool {
         let mut all = self.oldest_first.iter();
-        let Some(place) = all.position(|stranger| stranger.token == token) else {
+        let Some(place) = all.position(|unauthenticated| unauthenticated.token == token) else {
             return false;
         };
-        if let Some(Stranger { address, .. }) = self.oldest_first.remove(place)
+        if let Some(UnauthenticatedClient { address, .. }) = self.oldest_first.remove(place)
             && let Some(of_one) = self.of_address.get_mut(&address)
         {
             *of_one -= 1;
@@ -106,24 +106,24 @@ mod tests {
     #[test]
     fn the_oldest_goes_for_the_newest_and_no_address_takes_all_places() {
         let address = |last| IpAddr::from(Ipv4Addr::new(10, 0, 0, last));
-        let mut strangers = Strangers::new([4, 2]);
+        let mut unauthenticated = UnauthenticatedClients::new([4, 2]);
         let now = Instant::now();
         let mut gone = Vec::new();
         for (token, last) in [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3), (5, 4), (6, 5)] {
-            if let Some(oldest) = strangers.to_go_for(address(last)) {
-                assert!(strangers.remove(oldest));
+            if let Some(oldest) = unauthenticated.to_go_for(address(last)) {
+                assert!(unauthenticated.remove(oldest));
                 gone.push(oldest);
             }
-            strangers.add(token, address(last), now + Duration::from_secs(token));
+            unauthenticated.add(token, address(last), now + Duration::from_secs(token));
         }
         // 1 goes for another of its address, the others for want of room.
         assert_eq!(gone, [1, 0, 2]);
-        assert!(!strangers.remove(1));
-        assert_eq!(strangers.late(now), None);
-        assert_eq!(strangers.late(now + Duration::from_secs(3)), Some(3));
+        assert!(!unauthenticated.remove(1));
+        assert_eq!(unauthenticated.late(now), None);
+        assert_eq!(unauthenticated.late(now + Duration::from_secs(3)), Some(3));
         for token in [3, 4, 5, 6] {
-            assert!(strangers.remove(token));
+            assert!(unauthenticated.remove(token));
         }
-        assert!(strangers.is_empty() && strangers.of_address.is_empty());
+        assert!(unauthenticated.is_empty() && unauthenticated.of_address.is_empty());
     }
 }

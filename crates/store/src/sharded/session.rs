@@ -1,6 +1,6 @@
 //! A table over several nodes, as a [`Table`](crate::Table) uses it.
 
-use super::Spread;
+use super::ShardedTable;
 use crate::lease::Leased;
 use crate::session::{
     AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, end, look_up,
@@ -14,7 +14,7 @@ use std::cell::Cell;
 pub(crate) struct OverNodes {
     pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
-    pub(crate) table: Spread,
+    pub(crate) table: ShardedTable,
 }
 
 impl Session for OverNodes {

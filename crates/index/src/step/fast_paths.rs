@@ -1,8 +1,8 @@
-//! Glances at many keys, in groups: while one group is hashed, what the one before it wants is
+//! Fast paths of many keys, in groups: while one group is hashed, what the one before it wants is
 //! fetched, what the one before that has asked for is looked at, and of the one before that what
 //! lay behind it.
 
-use super::glance::{Glance, Glanced, More};
+use super::fast_path::{FastPath, FastPathResult, More};
 use super::lookup::Lookup;
 use crate::answers::AnswerCode;
 use crate::client::MANY_READS;
@@ -15,7 +15,7 @@ const GROUP: usize = 16;
 const GROUPS: usize = 4;
 
 /// The keys of a group, as far as they have come.
-struct GlanceGroup<Prepared, Place> {
+struct FastPathGroup<Prepared, Place> {
     prepared: [Prepared; GROUP],
     /// Of those that have one.
     places: [Option<Place>; GROUP],
@@ -30,23 +30,25 @@ struct GroupEnds<'r> {
     more: &'r mut AllMore,
 }
 
-/// Glances at keys, at most 256. The numbers of those that are left undecided come into `left`, and
-/// how many they are is returned; of the others `ends` and `words` say how they have ended.
+/// Takes the fast paths of keys, at most 256. The numbers of those that are left undecided come
+/// into `left`, and how many they are is returned; of the others `ends` and `words` say how they
+/// have ended.
 #[inline(never)]
-pub(super) fn glance_at<'k, L: Lookup>(
+pub(super) fn take_fast_paths<'k, L: Lookup>(
     table: &L,
     view: InPlace<'_>,
     asked: &[impl Copy + Into<L::Asked<'k>>],
     (ends, words): (&mut [AnswerCode], &mut [u64]),
     (left, tally): (&mut [u8], &mut Tally),
 ) -> usize {
-    let glance = asked.first().map(|first| ((*first).into(), asked.len()));
-    let Some(glance) = glance.and_then(|asked| table.glance(&view, asked)) else {
+    let fast_path = asked.first().map(|first| ((*first).into(), asked.len()));
+    let Some(fast_path) = fast_path.and_then(|asked| table.fast_path(&view, asked)) else {
         let all = (0..=u8::MAX).zip(left).zip(ends).take(asked.len());
         all.for_each(|((number, left), end)| (*left, *end) = (number, AnswerCode::ELSEWHERE));
         return asked.len();
     };
-    let mut groups: [GlanceGroup<_, _>; GROUPS] = std::array::from_fn(|_| GlanceGroup::default());
+    let mut groups: [FastPathGroup<_, _>; GROUPS] =
+        std::array::from_fn(|_| FastPathGroup::default());
     let mut lefts = 0;
     let mut more = AllMore::default();
     let (ends, _) = ends.as_chunks_mut::<GROUP>();
@@ -56,9 +58,9 @@ pub(super) fn glance_at<'k, L: Lookup>(
         &behind[..behind.len().min(GROUP)]
     };
     for turn in 0..asked.len().div_ceil(GROUP) + GROUPS - 1 {
-        groups[turn % GROUPS].prepare(&glance, &view, chunk(turn));
+        groups[turn % GROUPS].prepare(&fast_path, &view, chunk(turn));
         if turn >= 1 {
-            groups[(turn - 1) % GROUPS].place(&glance, &view, chunk(turn - 1));
+            groups[(turn - 1) % GROUPS].place(&fast_path, &view, chunk(turn - 1));
         }
         for (back, is_first) in [(2, true), (3, false)] {
             let Some(number) = turn.checked_sub(back) else {
@@ -74,8 +76,8 @@ pub(super) fn glance_at<'k, L: Lookup>(
                 more: &mut more,
             };
             let mut undecided = match is_first {
-                true => group.look(&glance, &view, chunk(number).len(), all),
-                false => group.look_on(&glance, &view, all),
+                true => group.look(&fast_path, &view, chunk(number).len(), all),
+                false => group.look_on(&fast_path, &view, all),
             };
             while undecided != 0 {
                 left[lefts] = (number * GROUP) as u8 + undecided.trailing_zeros() as u8;
@@ -87,19 +89,19 @@ pub(super) fn glance_at<'k, L: Lookup>(
     view.acquire();
     let decided = asked.len() - lefts;
     tally.usual_ended(more.unread as u64, Steps::default());
-    tally.usual_ended((decided - more.unread) as u64, glance.usual());
-    match takes_more_beside(&glance) {
-        true => tally.took_beside(more.reads, glance.more_bytes()),
-        false => tally.took_more(more.reads, glance.more_bytes(), more.most),
+    tally.usual_ended((decided - more.unread) as u64, fast_path.usual());
+    match takes_more_beside(&fast_path) {
+        true => tally.took_beside(more.reads, fast_path.more_bytes()),
+        false => tally.took_more(more.reads, fast_path.more_bytes(), more.most),
     }
     tally.took_swaps(more.swaps);
-    table.glanced(decided, more.many);
-    glance.ended();
+    table.note_fast_paths(decided, more.many);
+    fast_path.ended();
     lefts
 }
 
 /// Whether READs besides the usual ones are side by side with those.
-const fn takes_more_beside<Asked, G: Glance<Asked>>(_: &G) -> bool {
+const fn takes_more_beside<Asked, G: FastPath<Asked>>(_: &G) -> bool {
     G::MORE_BESIDE
 }
 
@@ -116,7 +118,7 @@ struct AllMore {
     unread: usize,
 }
 
-impl<Prepared: Copy + Default, Place: Copy> Default for GlanceGroup<Prepared, Place> {
+impl<Prepared: Copy + Default, Place: Copy> Default for FastPathGroup<Prepared, Place> {
     fn default() -> Self {
         Self {
             prepared: [Prepared::default(); GROUP],
@@ -126,17 +128,17 @@ impl<Prepared: Copy + Default, Place: Copy> Default for GlanceGroup<Prepared, Pl
     }
 }
 
-impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
+impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
     /// Prepares keys.
     #[inline(always)]
     fn prepare<Asked>(
         &mut self,
-        glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
+        fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         asked: &[impl Copy + Into<Asked>],
     ) {
         for (asked, prepared) in asked.iter().zip(&mut self.prepared) {
-            *prepared = glance.prepare((*asked).into(), view);
+            *prepared = fast_path.prepare((*asked).into(), view);
         }
     }
 
@@ -145,16 +147,16 @@ impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
     #[inline(never)]
     fn place<Asked>(
         &mut self,
-        glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
+        fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         asked: &[impl Copy + Into<Asked>],
     ) {
         let keys = asked.iter().zip(&self.prepared).zip(&mut self.places);
         for ((asked, prepared), place) in keys {
-            *place = glance.place((*asked).into(), *prepared, view);
+            *place = fast_path.place((*asked).into(), *prepared, view);
         }
         for place in self.places[..asked.len().min(GROUP)].iter().flatten() {
-            glance.fetch(place, view);
+            fast_path.fetch(place, view);
         }
     }
 
@@ -162,23 +164,23 @@ impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
     #[inline(never)]
     fn look<Asked>(
         &mut self,
-        glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
+        fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         keys: usize,
         mut all: GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
         self.fetching = 0;
-        let found = AnswerCode::word(glance.value_len());
+        let found = AnswerCode::word(fast_path.value_len());
         for (number, place) in self.places[..keys.min(GROUP)].iter().enumerate() {
             let glanced = match place {
-                Some(place) => glance.look(place, view),
-                None => Glanced::Undecided,
+                Some(place) => fast_path.look(place, view),
+                None => FastPathResult::Undecided,
             };
             match all.take(number, glanced, found) {
-                GlanceProgress::Ended => {}
-                GlanceProgress::Fetching => self.fetching |= 1 << number,
-                GlanceProgress::Undecided => undecided |= 1 << number,
+                FastPathProgress::Ended => {}
+                FastPathProgress::Fetching => self.fetching |= 1 << number,
+                FastPathProgress::Undecided => undecided |= 1 << number,
             }
         }
         undecided
@@ -188,20 +190,20 @@ impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
     #[inline(always)]
     fn look_on<Asked>(
         &mut self,
-        glance: &impl Glance<Asked, Prepared = Prepared, Place = Place>,
+        fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
         mut all: GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
-        let found = AnswerCode::word(glance.value_len());
+        let found = AnswerCode::word(fast_path.value_len());
         while self.fetching != 0 {
             let number = self.fetching.trailing_zeros() as usize % GROUP;
             self.fetching &= self.fetching - 1;
             let glanced = match &self.places[number] {
-                Some(place) => glance.look_on(place, view),
-                None => Glanced::Undecided,
+                Some(place) => fast_path.look_on(place, view),
+                None => FastPathResult::Undecided,
             };
-            if !matches!(all.take(number, glanced, found), GlanceProgress::Ended) {
+            if !matches!(all.take(number, glanced, found), FastPathProgress::Ended) {
                 undecided |= 1 << number;
             }
         }
@@ -210,7 +212,7 @@ impl<Prepared: Copy, Place: Copy> GlanceGroup<Prepared, Place> {
 }
 
 /// What has become of one key of a group.
-enum GlanceProgress {
+enum FastPathProgress {
     Ended,
     Fetching,
     Undecided,
@@ -219,20 +221,25 @@ enum GlanceProgress {
 impl GroupEnds<'_> {
     /// Takes what a look at a key has come to, and says `found` of those that have a value.
     #[inline(always)]
-    fn take(&mut self, number: usize, glanced: Glanced, found: AnswerCode) -> GlanceProgress {
+    fn take(
+        &mut self,
+        number: usize,
+        glanced: FastPathResult,
+        found: AnswerCode,
+    ) -> FastPathProgress {
         let (end, word) = (&mut self.ends[number], &mut self.words[number]);
         let (answer, took_more) = match glanced {
-            Glanced::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
-            Glanced::Absent(reads) => (None, More { reads, swaps: 0 }),
-            Glanced::AbsentUnread => {
+            FastPathResult::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
+            FastPathResult::Absent(reads) => (None, More { reads, swaps: 0 }),
+            FastPathResult::AbsentUnread => {
                 self.more.unread += 1;
                 (None, More::default())
             }
-            Glanced::Written(was, more) => (was, more),
-            Glanced::Fetching => return GlanceProgress::Fetching,
-            Glanced::Undecided => {
+            FastPathResult::Written(was, more) => (was, more),
+            FastPathResult::Fetching => return FastPathProgress::Fetching,
+            FastPathResult::Undecided => {
                 *end = AnswerCode::ELSEWHERE;
-                return GlanceProgress::Undecided;
+                return FastPathProgress::Undecided;
             }
         };
         match answer {
@@ -246,6 +253,6 @@ impl GroupEnds<'_> {
             more.most = more.most.max(took_more.reads + took_more.swaps);
             more.many += usize::from(took_more.reads + 1 >= MANY_READS);
         }
-        GlanceProgress::Ended
+        FastPathProgress::Ended
     }
 }

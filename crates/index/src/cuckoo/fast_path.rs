@@ -10,7 +10,7 @@ use super::client::CuckooTable;
 use super::layout::{CuckooLayout, LookupOrder, MOST_WAYS};
 use crate::hash::{Hasher, checksum, xxh3};
 use crate::slot::{SlotHead, SlotKind};
-use crate::step::{Glance, Glanced};
+use crate::step::{FastPath, FastPathResult};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 
 /// Bytes of a key, and of a value, that is a word; and words of a slot that holds both.
@@ -18,7 +18,7 @@ const WORD: usize = 8;
 const SLOT_WORDS: usize = 3;
 
 /// Lookups in a table.
-pub(super) struct InlineGlance<'t> {
+pub(super) struct InlineFastPath<'t> {
     layout: &'t CuckooLayout,
     seed: u64,
     ways: usize,
@@ -29,7 +29,7 @@ pub(super) struct InlineGlance<'t> {
     sealed: bool,
 }
 
-impl<'t> InlineGlance<'t> {
+impl<'t> InlineFastPath<'t> {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(table: &'t CuckooTable<E>, view: &InPlace<'_>) -> Option<Self> {
         let layout = &table.layout;
@@ -65,10 +65,10 @@ pub(super) struct Buckets {
     starts: [u64; MOST_WAYS],
 }
 
-impl InlineGlance<'_> {
+impl InlineFastPath<'_> {
     /// Looks at one of a key's buckets; nothing if the key is not in it.
     #[inline(always)]
-    fn look_in(&self, of: &Buckets, bucket: usize, view: &InPlace<'_>) -> Option<Glanced> {
+    fn look_in(&self, of: &Buckets, bucket: usize, view: &InPlace<'_>) -> Option<FastPathResult> {
         let words = view.words(of.starts[bucket]);
         for slot in 0..self.bucket_slots {
             let head = words(slot * SLOT_WORDS);
@@ -76,22 +76,22 @@ impl InlineGlance<'_> {
                 continue;
             }
             let SlotHead::Inline { sum, .. } = SlotHead::decode(head) else {
-                return Some(Glanced::Undecided);
+                return Some(FastPathResult::Undecided);
             };
             let [key, value] = [1, 2].map(|word| words(slot * SLOT_WORDS + word).to_le_bytes());
             let record = bytemuck::cast::<_, [u8; 2 * WORD]>([key, value]);
             if checksum(&record, self.layout.mask_seed) != sum {
-                return Some(Glanced::Undecided);
+                return Some(FastPathResult::Undecided);
             }
             if key == of.key {
-                return Some(Glanced::Found(u64::from_le_bytes(value), 0));
+                return Some(FastPathResult::Found(u64::from_le_bytes(value), 0));
             }
         }
         None
     }
 }
 
-impl Glance<&[u8]> for InlineGlance<'_> {
+impl FastPath<&[u8]> for InlineFastPath<'_> {
     type Prepared = ();
     type Place = Buckets;
 
@@ -124,23 +124,23 @@ impl Glance<&[u8]> for InlineGlance<'_> {
     }
 
     #[inline(always)]
-    fn look(&self, of: &Buckets, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, of: &Buckets, view: &InPlace<'_>) -> FastPathResult {
         match self.look_in(of, 0, view) {
             Some(glanced) => glanced,
             None => {
                 for start in &of.starts[1..self.ways] {
                     view.prefetch(*start, self.bucket_bytes);
                 }
-                Glanced::Fetching
+                FastPathResult::Fetching
             }
         }
     }
 
     #[inline(always)]
-    fn look_on(&self, of: &Buckets, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, of: &Buckets, view: &InPlace<'_>) -> FastPathResult {
         let absent = match self.sealed {
-            true => Glanced::Absent(0),
-            false => Glanced::Undecided,
+            true => FastPathResult::Absent(0),
+            false => FastPathResult::Undecided,
         };
         let glanced = (1..self.ways).find_map(|bucket| self.look_in(of, bucket, view));
         glanced.unwrap_or(absent)

@@ -1,7 +1,7 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
 //! seeds.
 
-use super::{LocatedTable, NewTable, Spread, create, find};
+use super::{LocatedTable, NewTable, ShardedTable, create, find};
 use crate::calls::owner::registry::serve_simulated;
 use crate::clients::{ClientFactory, KnownSizes};
 use crate::lease::Leased;
@@ -139,11 +139,11 @@ async fn open(
     endpoint: &Rc<SimEndpoint>,
     nodes: &Arc<StoreNodes>,
     clients: ClientFactory,
-) -> Result<Spread> {
+) -> Result<ShardedTable> {
     match find(&**endpoint, nodes, "t").await? {
-        LocatedTable::Spread(table) => {
+        LocatedTable::Sharded(table) => {
             let endpoint = leased(Rc::clone(endpoint));
-            Spread::open(endpoint, Arc::clone(nodes), clients, table).await
+            ShardedTable::open(endpoint, Arc::clone(nodes), clients, table).await
         }
         LocatedTable::Whole(..) => panic!("it is on one node"),
     }
@@ -154,7 +154,7 @@ async fn open_surely(
     endpoint: &Rc<SimEndpoint>,
     nodes: &Arc<StoreNodes>,
     clients: &ClientFactory,
-) -> Spread {
+) -> ShardedTable {
     loop {
         match open(endpoint, nodes, clients.clone()).await {
             Ok(table) => return table,
@@ -358,7 +358,7 @@ struct Loss {
 
 /// Since when what a lookup says that begins now may have been so. Nothing of before the loss, once
 /// the client knows.
-fn since(table: &Spread, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
+fn since(table: &ShardedTable, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
     let oldest = table.endpoint.now().saturating_sub(bound);
     let knows = table.nodes.times_adopted(loss.node) > 0;
     match knows && table.partition_of(key) == loss.node.0 {
@@ -368,7 +368,7 @@ fn since(table: &Spread, Work { bound, loss, .. }: Work, key: &[u8]) -> Nanos {
 }
 
 /// Runs random operations of one client and records what became of them; returns how many failed.
-async fn work(table: &Spread, work: Work, record: &Record, mut rng: ChaCha8Rng) -> u64 {
+async fn work(table: &ShardedTable, work: Work, record: &Record, mut rng: ChaCha8Rng) -> u64 {
     let Work { client, writes, .. } = work;
     let mut failed = 0;
     // By key, when the last write of it ended.

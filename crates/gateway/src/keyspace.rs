@@ -28,12 +28,12 @@ fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
 pub(crate) fn run(
     databases: &mut Databases,
     database: u8,
-    whole: &DatabaseCommand<'_>,
+    command: &DatabaseCommand<'_>,
     now: u64,
     room: usize,
     watches: &WatchRegistry,
 ) -> Result<Reply<'static>, Failure> {
-    let done = match whole {
+    let done = match command {
         DatabaseCommand::SetAbsent(pairs) if room < weight(pairs) => {
             Err(DatabaseFailure::Client(Failure::LongReply { limit: room }))
         }

@@ -24,7 +24,7 @@ async fn parts_of<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> 
             nodes: vec![node],
             creation: None,
         },
-        LocatedTable::Spread(table) => {
+        LocatedTable::Sharded(table) => {
             let unreachable = |place: &PartitionPlace| {
                 let error = place.unreachable.clone()?;
                 Some(nodes.named(place.node, StoreError::Fabric(error)))

@@ -13,10 +13,10 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         &self,
         write: &Write<'_>,
         of: &mut DuoWriteState<'t>,
-        aside: DuoWriteSlowPath,
+        slow: DuoWriteSlowPath,
     ) -> Result<NextStep<DuoWriteSlowPath>> {
         let table = self.table;
-        match aside {
+        match slow {
             DuoWriteSlowPath::Hold { alone } => return self.hold(write, of, alone).await,
             DuoWriteSlowPath::ReadAgain(slot) => {
                 pause(&*table.endpoint, of.attempts).await?;
@@ -83,7 +83,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.held = None;
         let making = self.table.make_room_again(&mut of.cleaned, full);
         making.await?;
-        Ok(NextStep::Aside(DuoWriteSlowPath::Hold { alone: false }))
+        Ok(NextStep::SlowPath(DuoWriteSlowPath::Hold { alone: false }))
     }
 
     /// Does what there is to do behind a write.

@@ -1,7 +1,7 @@
 //! Connections to the agent that are never admitted.
 
 use super::bed::{Bed, run_when_idle};
-use super::{Field, STRANGERS};
+use super::{Field, UNAUTHENTICATED};
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::admission::handshake::{Carrier, Hello};
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,7 @@ pub fn connect_from(last: u8, to: SocketAddr) -> std::io::Result<TcpStream> {
 /// Those of several addresses: of one there are fewer places.
 fn arrive(bed: &Bed, field: &Field, number: usize) -> Option<TcpStream> {
     let stream = connect_from(10 + (number % 20) as u8, bed.agent.parse().unwrap()).ok()?;
-    field.has_made(STRANGERS);
+    field.has_made(UNAUTHENTICATED);
     Some(stream)
 }
 
@@ -71,7 +71,7 @@ pub fn flock(bed: &Bed, field: &Field, in_idle: bool) {
     }
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut all: Vec<Option<(TcpStream, Vec<u8>)>> =
-        (0..bed.size.strangers).map(|_| None).collect();
+        (0..bed.size.unauthenticated).map(|_| None).collect();
     while !field.has_ended() {
         for (number, place) in all.iter_mut().enumerate() {
             if field.has_ended() {
@@ -115,7 +115,7 @@ fn is_over(done: &std::io::Result<usize>) -> bool {
 /// As many that say nothing; those that the agent has closed stay away.
 pub fn idle(bed: &Bed, field: &Field) {
     let mut all = Vec::new();
-    for number in 0..bed.size.strangers {
+    for number in 0..bed.size.unauthenticated {
         all.push(arrive(bed, field, number));
         std::thread::sleep(Duration::from_micros(500));
     }

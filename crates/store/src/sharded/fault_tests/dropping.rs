@@ -181,7 +181,7 @@ async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Met {
         let since = endpoint.now();
         let record = match find(&*endpoint, &one_node(), name).await {
             Ok(LocatedTable::Whole(_, record)) => record,
-            Ok(LocatedTable::Spread(_)) => panic!("it is on one node"),
+            Ok(LocatedTable::Sharded(_)) => panic!("it is on one node"),
             Err(error) => {
                 assert!(may_be(&error), "seed {seed}: {error}");
                 endpoint.sleep(rng.random_range(0..LEASE)).await;

@@ -8,13 +8,13 @@
 use super::placement::Placement;
 use super::state::DuoTable;
 use super::words::{SLOT, WORD, WordKey, WordSlot, WordSlots};
-use crate::step::{Glance, Glanced};
+use crate::step::{FastPath, FastPathResult};
 use farslot_fabric::{Endpoint, InPlace, Steps};
 use std::sync::RwLockReadGuard;
 use std::sync::atomic::{Ordering, fence};
 
 /// Lookups of the owner.
-pub(super) struct OwnerGlance<'t, E> {
+pub(super) struct OwnerFastPath<'t, E> {
     table: &'t DuoTable<E>,
     index: RwLockReadGuard<'t, Placement>,
     slots: WordSlots<'t>,
@@ -28,7 +28,7 @@ pub(super) enum WordPlace {
     Nowhere(u64),
 }
 
-impl<'t, E: Endpoint> OwnerGlance<'t, E> {
+impl<'t, E: Endpoint> OwnerFastPath<'t, E> {
     /// That of a table whose lookups can do with it, while its index is that of the vault.
     pub(super) fn of(table: &'t DuoTable<E>, view: &InPlace<'_>) -> Option<Self> {
         let slots = WordSlots::of(&table.layout, &table.vault, view)?;
@@ -57,7 +57,7 @@ impl<'t, E: Endpoint> OwnerGlance<'t, E> {
     }
 }
 
-impl<E: Endpoint> Glance<&[u8]> for OwnerGlance<'_, E> {
+impl<E: Endpoint> FastPath<&[u8]> for OwnerFastPath<'_, E> {
     type Prepared = WordKey;
     type Place = WordPlace;
 
@@ -88,16 +88,16 @@ impl<E: Endpoint> Glance<&[u8]> for OwnerGlance<'_, E> {
     }
 
     #[inline(always)]
-    fn look(&self, place: &WordPlace, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &WordPlace, view: &InPlace<'_>) -> FastPathResult {
         match place {
             WordPlace::Slot(slot) => match self.slots.value_in(slot, view) {
-                Some(value) if !self.may_be_new(slot.hash) => Glanced::Found(value, 0),
-                _ => Glanced::Undecided,
+                Some(value) if !self.may_be_new(slot.hash) => FastPathResult::Found(value, 0),
+                _ => FastPathResult::Undecided,
             },
             // A reader beside the owner may have met a key that is about to be in the index.
             WordPlace::Nowhere(hash) => match self.may_be_new(*hash) {
-                true => Glanced::Undecided,
-                false => Glanced::AbsentUnread,
+                true => FastPathResult::Undecided,
+                false => FastPathResult::AbsentUnread,
             },
         }
     }

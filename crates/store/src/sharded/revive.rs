@@ -11,8 +11,8 @@
 //! nodes.
 
 use super::create::or_theirs;
-use super::find::{LocatedTable, PartitionPlace, SpreadTable, find, is_absence};
-use super::{Entry, MOST_ATTEMPTS, Part, Spread};
+use super::find::{LocatedTable, PartitionPlace, ShardedLocation, find, is_absence};
+use super::{Entry, MOST_ATTEMPTS, Part, ShardedTable};
 use crate::catalog::{Catalog, NewPartition, table_at};
 use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState, Rights};
@@ -42,7 +42,7 @@ impl Part {
     }
 }
 
-impl Spread {
+impl ShardedTable {
     /// Finds a partition, or makes it anew, and opens it.
     pub(super) async fn revive(&self, number: u16) -> Result<Entry<'_>> {
         let part = self.part(number);
@@ -62,7 +62,7 @@ impl Spread {
             let (sample, places, since) = match find(&*self.endpoint, &self.nodes, &self.name)
                 .await?
             {
-                LocatedTable::Spread(table) if table.common.creation == self.common.creation => {
+                LocatedTable::Sharded(table) if table.common.creation == self.common.creation => {
                     (table.sample, table.places, table.since)
                 }
                 // Another table has the name by now.
@@ -189,7 +189,7 @@ impl Spread {
     /// that cannot be asked.
     pub(crate) async fn accept_loss(&self) -> Result<Vec<String>> {
         let found = find(&*self.endpoint, &self.nodes, &self.name).await?;
-        let LocatedTable::Spread(SpreadTable { sample, places, .. }) = found else {
+        let LocatedTable::Sharded(ShardedLocation { sample, places, .. }) = found else {
             return Ok(Vec::new());
         };
         let mut accepted = Vec::new();

@@ -7,17 +7,17 @@
 use super::client::DuoReader;
 use super::copy::IndexCopy;
 use crate::duo::words::{SLOT, WORD, WordKey, WordSlot, WordSlots};
-use crate::step::{Glance, Glanced};
+use crate::step::{FastPath, FastPathResult};
 use farslot_fabric::{Endpoint, InPlace, Steps};
 use std::cell::Ref;
 
 /// Lookups of a reader.
-pub(super) struct ReaderGlance<'t> {
+pub(super) struct ReaderFastPath<'t> {
     copy: Ref<'t, IndexCopy>,
     slots: WordSlots<'t>,
 }
 
-impl<'t> ReaderGlance<'t> {
+impl<'t> ReaderFastPath<'t> {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(reader: &'t DuoReader<E>, view: &InPlace<'_>) -> Option<Self> {
         let copy = reader.copy.borrow();
@@ -26,7 +26,7 @@ impl<'t> ReaderGlance<'t> {
     }
 }
 
-impl Glance<&[u8]> for ReaderGlance<'_> {
+impl FastPath<&[u8]> for ReaderFastPath<'_> {
     type Prepared = WordKey;
     type Place = WordSlot;
 
@@ -49,10 +49,10 @@ impl Glance<&[u8]> for ReaderGlance<'_> {
     }
 
     #[inline(always)]
-    fn look(&self, slot: &WordSlot, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, slot: &WordSlot, view: &InPlace<'_>) -> FastPathResult {
         match self.slots.value_in(slot, view) {
-            Some(value) => Glanced::Found(value, 0),
-            None => Glanced::Undecided,
+            Some(value) => FastPathResult::Found(value, 0),
+            None => FastPathResult::Undecided,
         }
     }
 

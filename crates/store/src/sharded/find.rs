@@ -6,7 +6,7 @@
 //! else by the address that its creator gave. A node that cannot be asked may turn out to be any of
 //! those that are left.
 
-use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, SpreadMap, SpreadNode};
+use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, PartitionMap, PartitionNode};
 use crate::nodes::StoreNodes;
 use crate::{Listing, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeState, window};
@@ -26,12 +26,12 @@ enum TableSighting {
 pub(crate) enum LocatedTable {
     /// On one node, all of it.
     Whole(NodeId, TableRecord),
-    Spread(SpreadTable),
+    Sharded(ShardedLocation),
 }
 
 /// A table over several nodes that was found.
-pub(crate) struct SpreadTable {
-    pub(crate) map: SpreadMap,
+pub(crate) struct ShardedLocation {
+    pub(crate) map: PartitionMap,
     /// The first partition's record that was found, which says what all have in common.
     pub(crate) sample: TableRecord,
     pub(crate) common: Partition,
@@ -59,7 +59,7 @@ pub(crate) struct PartitionPlace {
 impl PartitionPlace {
     /// Whether its node, of this incarnation now, is without the partition that was made there: it
     /// came back empty, or the entry was damaged and cleared.
-    pub(crate) const fn is_lost(&self, made: &SpreadNode, incarnation: u64) -> bool {
+    pub(crate) const fn is_lost(&self, made: &PartitionNode, incarnation: u64) -> bool {
         // What its creator had not come to is no loss.
         let may_be_lost = self.repairs != made.repairs || incarnation != made.incarnation;
         may_be_lost && self.record.is_none() && self.unreachable.is_none()
@@ -248,7 +248,7 @@ async fn find_in<E: Endpoint>(
     let incarnations = incarnations.collect::<Result<Vec<_>>>()?;
     let sample = sample.clone();
     let places = settle(name, &map, &seen, &incarnations, nodes)?;
-    Ok(LocatedTable::Spread(SpreadTable {
+    Ok(LocatedTable::Sharded(ShardedLocation {
         map,
         sample,
         common,
@@ -306,7 +306,7 @@ fn not_found(
 /// Finds the node of each partition.
 fn settle(
     name: &str,
-    map: &SpreadMap,
+    map: &PartitionMap,
     seen: &[TableSighting],
     incarnations: &[u64],
     nodes: &StoreNodes,

@@ -1,7 +1,7 @@
 //! Operations on keys: each by the partition of its key. Of a batch, all partitions run their parts
 //! at once, in one task, so that the verbs of a turn leave for all nodes together.
 
-use super::{Entry, MOST_ATTEMPTS, Spread, met_another};
+use super::{Entry, MOST_ATTEMPTS, ShardedTable, met_another};
 use crate::{Operation, Outcome, Result, StoreError};
 use farslot_fabric::window;
 use farslot_index::{IndexExt, Value};
@@ -36,7 +36,7 @@ fn without_partition(operation: Operation<'_>, error: StoreError) -> Result<Outc
     }
 }
 
-impl Spread {
+impl ShardedTable {
     pub(super) async fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let partition = self.partition_of(key);
         let nothing = |_| Ok(None);

@@ -1,15 +1,15 @@
 //! Lookups of keys and values that are words, where the memory is mapped: a look at it, without any
 //! state between two steps.
 //!
-//! Nearly all lookups of such tables take the same steps. A [`Glance`] is these steps, made ready
-//! once for many keys: what cannot change between two of them was looked at before. Whatever a
-//! glance does not decide is looked up in steps, from the beginning. It asks for the same READs as
+//! Nearly all lookups of such tables take the same steps. A [`FastPath`] is these steps, made ready
+//! once for many keys: what cannot change between two of them was looked at before. Whatever a fast
+//! path does not decide is looked up in steps, from the beginning. It asks for the same READs as
 //! the steps do, and they are counted alike.
 
 use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.
-pub(crate) trait Glance<Asked> {
+pub(crate) trait FastPath<Asked> {
     /// Whether the READs that some lookups take besides the usual ones are side by side with the
     /// last of these, not one after the other behind them.
     const MORE_BESIDE: bool = false;
@@ -20,7 +20,7 @@ pub(crate) trait Glance<Asked> {
     /// What is known of it while that is fetched which its last READ begins with.
     type Place: Copy;
 
-    /// Hashes a key, and has fetched what [`Glance::place`] will look at.
+    /// Hashes a key, and has fetched what [`FastPath::place`] will look at.
     fn prepare(&self, asked: Asked, view: &InPlace<'_>) -> Self::Prepared;
 
     /// Finds where the key's last READ begins; nothing of keys that are to be looked up in steps.
@@ -36,12 +36,12 @@ pub(crate) trait Glance<Asked> {
     fn fetch(&self, place: &Self::Place, view: &InPlace<'_>);
 
     /// Looks at what is there. Where the answer lies behind it, that may be fetched first.
-    fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> Glanced;
+    fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> FastPathResult;
 
-    /// Looks at what [`Glance::look`] has had fetched.
+    /// Looks at what [`FastPath::look`] has had fetched.
     #[inline(always)]
-    fn look_on(&self, _place: &Self::Place, _view: &InPlace<'_>) -> Glanced {
-        Glanced::Undecided
+    fn look_on(&self, _place: &Self::Place, _view: &InPlace<'_>) -> FastPathResult {
+        FastPathResult::Undecided
     }
 
     /// The READs of a lookup that takes the usual steps.
@@ -61,8 +61,8 @@ pub(crate) trait Glance<Asked> {
     fn ended(&self) {}
 }
 
-/// What a glance has come to.
-pub(crate) enum Glanced {
+/// Whby the fast path has come to.
+pub(crate) enum FastPathResult {
     /// The key is absent: after the usual steps, and so many READs more.
     Absent(u32),
     /// The key is absent, and nothing was read.
@@ -71,7 +71,7 @@ pub(crate) enum Glanced {
     Found(u64, u32),
     /// A write is done, or needs none, after these: nothing, if the key was absent.
     Written(Option<u64>, More),
-    /// [`Glance::look_on`] goes on, once more has been fetched.
+    /// [`FastPath::look_on`] goes on, once more has been fetched.
     Fetching,
     /// The key is to be looked up, or written, in steps.
     Undecided,
@@ -85,10 +85,10 @@ pub(crate) struct More {
     pub(crate) swaps: u32,
 }
 
-/// The glance of a table that has none.
-pub(crate) struct NoGlance;
+/// The fast path of a table that has none.
+pub(crate) struct NoFastPath;
 
-impl<Asked> Glance<Asked> for NoGlance {
+impl<Asked> FastPath<Asked> for NoFastPath {
     type Prepared = ();
     type Place = ();
 
@@ -100,8 +100,8 @@ impl<Asked> Glance<Asked> for NoGlance {
 
     fn fetch(&self, (): &(), _view: &InPlace<'_>) {}
 
-    fn look(&self, (): &(), _view: &InPlace<'_>) -> Glanced {
-        Glanced::Undecided
+    fn look(&self, (): &(), _view: &InPlace<'_>) -> FastPathResult {
+        FastPathResult::Undecided
     }
 
     fn usual(&self) -> Steps {

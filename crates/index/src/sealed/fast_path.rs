@@ -9,7 +9,7 @@ use super::layout::{SealedForm, SlotOrder};
 use super::perfect::{Function, PilotHash};
 use super::slots::{InlineFormat, place};
 use crate::hash::{Hasher, xxh3};
-use crate::step::{Glance, Glanced, slots_near};
+use crate::step::{FastPath, FastPathResult, slots_near};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -58,7 +58,7 @@ impl Pairs {
 }
 
 /// Lookups in a table that is probed.
-pub(super) struct SealedPairGlance {
+pub(super) struct SealedPairFastPath {
     pairs: Pairs,
     seed: u64,
     homes: u64,
@@ -67,7 +67,7 @@ pub(super) struct SealedPairGlance {
     is_ordered: bool,
 }
 
-impl SealedPairGlance {
+impl SealedPairFastPath {
     /// That of a table whose lookups can do with it.
     pub(super) fn of<E: Endpoint>(client: &Client<E>, view: &InPlace<'_>) -> Option<Self> {
         let Hasher::Xxh3 { seed } = client.layout.hasher else {
@@ -101,21 +101,21 @@ fn scan(
     (start, slots): (u64, u64),
     took_more: u32,
     view: &InPlace<'_>,
-) -> ControlFlow<Glanced, u64> {
+) -> ControlFlow<FastPathResult, u64> {
     let mut last = 0;
     for slot in view.slots::<2>(start, slots as usize) {
         last = slot(0);
         if last == wanted {
-            return Break(Glanced::Found(slot(1), took_more));
+            return Break(FastPathResult::Found(slot(1), took_more));
         }
         if last == 0 {
-            return Break(Glanced::Absent(took_more));
+            return Break(FastPathResult::Absent(took_more));
         }
     }
     Continue(last)
 }
 
-impl Glance<&[u8]> for SealedPairGlance {
+impl FastPath<&[u8]> for SealedPairFastPath {
     type Prepared = ();
     type Place = SealedPairProbe;
 
@@ -146,18 +146,18 @@ impl Glance<&[u8]> for SealedPairGlance {
 
     /// Looks at the slots that were fetched: they suffice for most.
     #[inline(always)]
-    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> FastPathResult {
         let near = slots_near::<SLOT>(place.start).min(self.read);
         if let Break(glanced) = scan(place.wanted, (place.start, near), 0, view) {
             return glanced;
         }
         let further = place.start + near * SLOT;
         view.prefetch(further, (self.read * SLOT) as usize);
-        Glanced::Fetching
+        FastPathResult::Fetching
     }
 
     #[inline(always)]
-    fn look_on(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
+    fn look_on(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> FastPathResult {
         for took_more in 0..MOST_READS {
             let start = place.start + u64::from(took_more) * self.read * SLOT;
             let last = match scan(place.wanted, (start, self.read), took_more, view) {
@@ -165,10 +165,10 @@ impl Glance<&[u8]> for SealedPairGlance {
                 Continue(last) => (last ^ self.pairs.mask).to_le_bytes(),
             };
             if self.is_ordered && xxh3(&last, self.seed) > place.hash {
-                return Glanced::Absent(took_more);
+                return FastPathResult::Absent(took_more);
             }
         }
-        Glanced::Undecided
+        FastPathResult::Undecided
     }
 
     #[inline]
@@ -188,12 +188,12 @@ impl Glance<&[u8]> for SealedPairGlance {
 }
 
 /// Lookups in a table with one slot for each key.
-pub(super) struct ExactGlance<'t> {
+pub(super) struct ExactFastPath<'t> {
     pairs: Pairs,
     function: &'t Function,
 }
 
-impl<'t> ExactGlance<'t> {
+impl<'t> ExactFastPath<'t> {
     /// That of a table whose lookups can do with it. Where there is a filter, absent keys mostly
     /// have no slot.
     pub(super) fn of<E: Endpoint>(client: &'t Client<E>, view: &InPlace<'_>) -> Option<Self> {
@@ -204,7 +204,7 @@ impl<'t> ExactGlance<'t> {
     }
 }
 
-impl Glance<&[u8]> for ExactGlance<'_> {
+impl FastPath<&[u8]> for ExactFastPath<'_> {
     type Prepared = PilotHash;
     type Place = SealedPairProbe;
 
@@ -236,11 +236,11 @@ impl Glance<&[u8]> for ExactGlance<'_> {
     }
 
     #[inline(always)]
-    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> Glanced {
+    fn look(&self, place: &SealedPairProbe, view: &InPlace<'_>) -> FastPathResult {
         let slot = view.slot::<2>(place.start);
         match slot(0) == place.wanted {
-            true => Glanced::Found(slot(1), 0),
-            false => Glanced::Absent(0),
+            true => FastPathResult::Found(slot(1), 0),
+            false => FastPathResult::Absent(0),
         }
     }
 

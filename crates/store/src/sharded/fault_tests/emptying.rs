@@ -25,7 +25,7 @@ struct Met {
     emptied: u64,
 }
 
-async fn operate(table: &Spread, op: &TableOp<u64>, key: &[u8]) -> Result<TableRet<u64>> {
+async fn operate(table: &ShardedTable, op: &TableOp<u64>, key: &[u8]) -> Result<TableRet<u64>> {
     Ok(match op {
         TableOp::Put(new) => {
             let put = table.run(Operation::Put(key, &value(*new))).await?;

@@ -19,7 +19,7 @@
 //! with the new client: what it may have done before is gone with the memory.
 //!
 //! Which nodes there are is what the address says; a directory of members would give the same list.
-//! Replicas would be more than one node for a partition in [`SpreadMap`]; moving partitions, a map
+//! Replicas would be more than one node for a partition in [`PartitionMap`]; moving partitions, a map
 //! of the next version.
 
 mod all_partitions;
@@ -36,10 +36,10 @@ mod fault_tests;
 pub(crate) use change::{drop_table, empty, mark_restored, rename};
 pub(crate) use create::{NewTable, create, create_on_one};
 use find::PartitionPlace;
-pub(crate) use find::{LocatedTable, SpreadTable, ask_all, find, nodes_of};
+pub(crate) use find::{LocatedTable, ShardedLocation, ask_all, find, nodes_of};
 pub(crate) use session::OverNodes;
 
-use crate::catalog::{Partition, SpreadMap};
+use crate::catalog::{Partition, PartitionMap};
 use crate::clients::ClientFactory;
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
@@ -54,14 +54,14 @@ use std::sync::Arc;
 const MOST_ATTEMPTS: u32 = 3;
 
 /// A table over several nodes as one thread's coroutines see it.
-pub(crate) struct Spread {
+pub(crate) struct ShardedTable {
     endpoint: Rc<Leased>,
     nodes: Arc<StoreNodes>,
     clients: ClientFactory,
     name: String,
     /// What all partitions have in common.
     common: Partition,
-    map: SpreadMap,
+    map: PartitionMap,
     parts: Box<[Part]>,
 }
 
@@ -147,16 +147,16 @@ fn met_another(error: &StoreError) -> bool {
     )
 }
 
-impl Spread {
+impl ShardedTable {
     /// Opens a table that was found. A partition that cannot be opened now is left for later,
     /// unless none can.
     pub(crate) async fn open(
         endpoint: Rc<Leased>,
         nodes: Arc<StoreNodes>,
         clients: ClientFactory,
-        table: SpreadTable,
+        table: ShardedLocation,
     ) -> Result<Self> {
-        let SpreadTable {
+        let ShardedLocation {
             map,
             sample,
             common,
