@@ -205,9 +205,15 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {
             "a table's sizes are set when it is made: farslot create --max-key --max-value".into()
         }
-        StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. }) => {
+        StoreError::Index(IndexError::Full { .. }) => {
             "dump it and load it into a larger one: farslot load --create=CAPACITY".into()
         }
+        StoreError::Index(IndexError::HeapFull { .. }) => format!(
+            "see which tables have the memory: farslot -a {at} stat\n  \
+             then remove records, drop a table, or serve more: farslot serve --memory\n  \
+             a table of a capacity is dumped and loaded into a larger one (load --create=CAPACITY); \
+             one made with --evict is never full"
+        ),
         StoreError::Index(IndexError::Sealed { .. } | IndexError::NotEmpty { .. }) => {
             "dump it and load it into a new one: farslot load --create".into()
         }

@@ -171,7 +171,10 @@ pub enum StoreError {
         scheme: &'static str,
     },
     /// A table whose keys are in no order was scanned by a range of them.
-    #[error("table {name:?} has no order: only ordered tables are scanned by ranges of keys")]
+    #[error(
+        "table {name:?} has no order: only ordered tables are scanned by ranges of keys; \
+         farslot copy {name} NAME --scheme ordered makes a copy that is one"
+    )]
     NotOrdered {
         /// The table.
         name: String,

@@ -292,6 +292,13 @@ impl Transaction {
                 true => Ok(parts),
                 false => Err(StoreError::NotOrdered { name: table.into() }.into()),
             }
+        });
+        let parts = parts.map_err(|error| match error {
+            // A copy that takes part in transactions would have no order either.
+            StoreError::NotTransactional { name, .. } => {
+                self.fail(StoreError::NotOrdered { name }.into())
+            }
+            error => error,
         })?;
         let mut found = Vec::new();
         for part in &parts {
