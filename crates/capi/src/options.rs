@@ -3,8 +3,8 @@
 use crate::error::Failure;
 use bytesize::ByteSize;
 use farslot::{
-    Access, Cache, Expiry, Fingerprint, HandleOptions, OpenOptions, Rights, Secret, StoreError,
-    TlsClient, Trust,
+    Access, Cache, Expiry, HandleOptions, OpenOptions, Rights, StoreError,
+    admission::{Fingerprint, Secret, TlsClient, Trust},
 };
 use std::fmt::Display;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! C programs over the library, and the header that they include.
 
-use farslot::{Secret, Server, ServerOptions};
+use farslot::{Server, ServerOptions, admission::Secret};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -8,8 +8,8 @@ use farslot::fabric::tcp::Grant;
 use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    Address, Fingerprint, OpenOptions, ReadPolicy, Secret, Store, StoreError, Table, TlsClient,
-    Trust,
+    Address, OpenOptions, ReadPolicy, Store, StoreError, Table,
+    admission::{Fingerprint, Secret, TlsClient, Trust},
 };
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;

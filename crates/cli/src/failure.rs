@@ -3,7 +3,10 @@
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
-use farslot::{Address, ErrorKind, SnapshotError, StoreError, is_unfinished};
+use farslot::{
+    Address, ErrorKind, StoreError,
+    snapshots::{SnapshotError, is_unfinished},
+};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 
 use crate::output;
 use farslot::{
-    CuckooShape, Evicting, FieldSize, KeyRule, Occupancy, PartitionReport, Scheme, SealedForm,
-    SlotKind, TableRecord,
+    CuckooShape, Evicting, FieldSize, Occupancy, PartitionReport, SlotKind, TableRecord,
+    layout::{KeyRule, Scheme, SealedForm},
 };
 use serde_json::{Value, json};
 

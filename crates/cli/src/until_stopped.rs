@@ -2,7 +2,7 @@
 //! goes on from there. A second Ctrl-C ends the process at once.
 
 use crate::failure::{Failure, Result};
-use farslot::{OnProgress, SnapshotProgress};
+use farslot::snapshots::{OnProgress, SnapshotProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ops::ControlFlow;

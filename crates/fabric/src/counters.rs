@@ -126,7 +126,7 @@ impl From<Steps> for Accounting {
 
 /// A copy of an endpoint's counters.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct CounterSnapshot {
     /// Verbs posted, by [`VerbKind`].
     pub verbs: [u64; VerbKind::COUNT],
     /// Payload bytes of reads, gathers and atomics, and of replies.
@@ -141,7 +141,7 @@ pub struct Snapshot {
     pub operations: [OperationCounters; OPERATION_CLASSES],
 }
 
-impl Snapshot {
+impl CounterSnapshot {
     /// Verbs of one kind.
     #[must_use]
     pub fn verbs_of(&self, kind: VerbKind) -> u64 {
@@ -196,8 +196,8 @@ impl OperationCounters {
 impl Counters {
     /// A copy of all counters.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    pub fn snapshot(&self) -> CounterSnapshot {
+        CounterSnapshot {
             verbs: std::array::from_fn(|kind| self.verbs[kind].get()),
             bytes_read: self.bytes_read.get(),
             bytes_written: self.bytes_written.get(),

@@ -7,7 +7,10 @@ use crate::revocable::InForce;
 use crate::shared::{Counts, GatewayState, Guessers, LatencyHistogram, Notices};
 use crate::slow_log::SlowRequestLog;
 use crate::users::User;
-use farslot::{BACKLOG, Evicting, Secret, Store, StoreError, TableGrant, TlsServer};
+use farslot::{
+    Evicting, Store, StoreError,
+    admission::{BACKLOG, Secret, TableGrant, TlsServer},
+};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

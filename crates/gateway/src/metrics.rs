@@ -3,7 +3,7 @@
 use crate::commands::all;
 use crate::failure::CODES;
 use crate::shared::GatewayState;
-use farslot::LATENCY_BOUNDS;
+use farslot::metrics::LATENCY_BOUNDS;
 use farslot_operate::{Family, Slow, Source};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

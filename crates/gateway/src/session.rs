@@ -12,7 +12,7 @@ use crate::transaction::Queue;
 use crate::users::{User, proved};
 use crate::watch::WatchList;
 use farslot::fabric::tcp::Grant;
-use farslot::{Latest, Secret};
+use farslot::{Latest, admission::Secret};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};

@@ -8,7 +8,11 @@ use crate::users::User;
 use crate::watch::WatchRegistry;
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
-use farslot::{Evicting, LATENCY_BOUNDS, Secret, Sweeper, TlsServer};
+use farslot::{
+    Evicting, Sweeper,
+    admission::{Secret, TlsServer},
+    metrics::LATENCY_BOUNDS,
+};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;

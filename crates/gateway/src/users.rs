@@ -5,7 +5,10 @@ use crate::commands::{Command, DatabaseCommand, Request, Session, Transaction};
 use crate::databases::{DATABASES, table_name};
 use crate::failure::Failure;
 use crate::revocable::{InForce, Revocable};
-use farslot::{Rate, Rights, TableGrant};
+use farslot::{
+    Rights,
+    admission::{Rate, TableGrant},
+};
 use std::sync::Arc;
 
 /// One of them.

@@ -6,7 +6,7 @@
 //! (section 3.4).
 
 use crate::{LabError, Result};
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::sim::{
     ClientId, HostId, NicProfile, NodeConfig, RunEnd, SimEndpoint, Simulation, World,
 };
@@ -90,7 +90,7 @@ pub(crate) struct ClusterMeasurement {
     pub(crate) rate: f64,
     pub(crate) operations: u64,
     /// What all threads have posted meanwhile.
-    pub(crate) posted: Snapshot,
+    pub(crate) posted: CounterSnapshot,
     /// ns of each.
     pub(crate) latency: Histogram<u64>,
     pub(crate) conflicts: u64,
@@ -253,7 +253,7 @@ impl<P: Program> LoadedCluster<P> {
         }
     }
 
-    fn posted(&self) -> Snapshot {
+    fn posted(&self) -> CounterSnapshot {
         let endpoints = self.threads.iter().map(|(client, _)| {
             let endpoint = self.simulation.endpoint(*client);
             endpoint.core().counters.snapshot()

@@ -2,7 +2,10 @@
 
 use crate::family::Family;
 use crate::source::{Slow, Source};
-use farslot::{ClientMetrics, ErrorKind, LATENCY_BOUNDS, Latencies, TableMetrics, VerbKind};
+use farslot::{
+    ErrorKind, VerbKind,
+    metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics},
+};
 
 impl Source for ClientMetrics {
     fn families(&self) -> Vec<Family> {
@@ -89,7 +92,7 @@ fn open(tables: &[TableMetrics]) -> Family {
 fn of_classes(
     mut family: Family,
     tables: &[TableMetrics],
-    value: impl Fn(&farslot::OperationCounters) -> u64,
+    value: impl Fn(&farslot::metrics::OperationCounters) -> u64,
 ) -> Family {
     for of in tables {
         for (name, of_class) in TableMetrics::OPERATIONS.iter().zip(&of.counters.operations) {

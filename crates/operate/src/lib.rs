@@ -13,7 +13,7 @@
 //! | `/` | a page that draws the metrics, for people |
 //!
 //! What they show is a [`Source`]: a memory node ([`NodeMetrics`]), its snapshots
-//! ([`SnapshotMetrics`]), or a program's tables ([`ClientMetrics`](farslot::ClientMetrics)).
+//! ([`SnapshotMetrics`]), or a program's tables ([`ClientMetrics`](farslot::metrics::ClientMetrics)).
 //! Metrics are collected when they are asked for, at most twice a second, and cost nothing
 //! otherwise. Of the tables that somebody asks for every slot is read, one table at a time, in a
 //! thread of its own that rests four fifths of the time.
@@ -22,7 +22,7 @@
 //! feature `prometheus-client`, `Collected` adds a source's metrics to the registry.
 //!
 //! ```
-//! use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};
+//! use farslot::{OpenOptions, Store, TableOptions, metrics::ClientMetrics};
 //! use farslot_operate::{Page, PageOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

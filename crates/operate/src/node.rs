@@ -3,7 +3,11 @@
 use crate::family::Family;
 use crate::source::{Slow, Source};
 use crate::surveys::Surveys;
-use farslot::{Address, AgentCounters, Listing, Refusal, Server, VerbFailure, VerbKind};
+use farslot::{
+    Address, Listing, Server, VerbKind,
+    admission::Refusal,
+    metrics::{AgentCounters, VerbFailure},
+};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -35,7 +35,7 @@ impl Source for SnapshotMetrics {
     fn families(&self) -> Vec<Family> {
         let mut last = BTreeMap::new();
         // A directory that cannot be read has no snapshots: an alert tells of tables without one.
-        for snapshot in farslot::snapshots(&self.directory, 0).unwrap_or_default() {
+        for snapshot in farslot::snapshots::list_snapshots(&self.directory, 0).unwrap_or_default() {
             // Of one table there may be its own part and a snapshot of all.
             let at: &mut SystemTime = last.entry(snapshot.table).or_insert(UNIX_EPOCH);
             *at = snapshot.begun.max(*at);

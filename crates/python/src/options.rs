@@ -2,8 +2,8 @@
 
 use crate::failure::raise;
 use farslot::{
-    Access, Cache, Expiry, Fingerprint, IndexError, OpenOptions, Rights, SchemeKind, Secret,
-    StoreError, TableOptions, TlsClient, Trust,
+    Access, Cache, Expiry, IndexError, OpenOptions, Rights, SchemeKind, StoreError, TableOptions,
+    admission::{Fingerprint, Secret, TlsClient, Trust},
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! What a thread may remember of a table's answers.
 
-use crate::{FieldSize, Scheme};
+use crate::{FieldSize, catalog::Scheme};
 use farslot_index::cache::{CacheOptions, Freshness};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::ErrorKind;
 use crate::latest::Latest;
 use farslot_fabric::Nanos;
 use farslot_fabric::OperationClass;
-use farslot_fabric::counters::Snapshot;
+use farslot_fabric::counters::CounterSnapshot;
 use farslot_index::{OPERATIONS, Operation, SCAN, UPKEEP};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime};
 /// ([`ClientMetrics::slow_operations`]).
 ///
 /// ```
-/// use farslot::{ClientMetrics, OpenOptions, Store, TableOptions};
+/// use farslot::{OpenOptions, Store, TableOptions, metrics::ClientMetrics};
 ///
 /// # fn main() -> Result<(), farslot::StoreError> {
 /// let metrics = ClientMetrics::default();
@@ -74,7 +74,7 @@ pub struct TableMetrics {
     /// What their endpoints have counted, by class of operation in the order of
     /// [`TableMetrics::OPERATIONS`]; how many operations there were is as they were asked for. (One
     /// that has to look first whether a record has expired looks by verbs of a get.)
-    pub counters: Snapshot,
+    pub counters: CounterSnapshot,
     /// Operations that failed, by kind of error.
     pub errors: [u64; ErrorKind::ALL.len()],
     /// How long operations have taken that were asked for one by one, by class.
@@ -167,7 +167,7 @@ impl Histogram {
 #[derive(Default)]
 pub(crate) struct TableCounters {
     open: AtomicU64,
-    counters: Mutex<Snapshot>,
+    counters: Mutex<CounterSnapshot>,
     errors: [AtomicU64; ErrorKind::ALL.len()],
     latencies: [Histogram; CLASSES],
     batches: Histogram,
@@ -311,7 +311,7 @@ impl TableCounters {
     }
 
     /// Adds what an endpoint has counted.
-    pub(crate) fn add(&self, more: &Snapshot) {
+    pub(crate) fn add(&self, more: &CounterSnapshot) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         *counters = counters.plus(more);
     }

@@ -14,7 +14,9 @@ use crate::expiry::ExpiryClock;
 use crate::lease::Leased;
 use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
-use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, Scheme, StoreError, TableRecord};
+use crate::{
+    Access, ErrorKind, LookupOrder, ReadPolicy, Result, StoreError, TableRecord, catalog::Scheme,
+};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;

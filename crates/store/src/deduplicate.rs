@@ -1,6 +1,6 @@
 //! Records for tables that are built whole.
 
-use crate::KeyRule;
+use farslot_index::KeyRule;
 use farslot_index::Record;
 use std::borrow::Cow;
 use std::collections::HashSet;

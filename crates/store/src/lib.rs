@@ -92,37 +92,25 @@ mod typed;
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
 pub use calls::owner::later::LongCall;
-pub use catalog::{
-    Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, PartitionMap,
-    PartitionNode, Scheme, TableRecord,
-};
-pub use client_metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics};
+pub use catalog::TableRecord;
+pub use catalog::{Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
-pub use farslot_fabric::counters::{OperationCounters, Snapshot};
-pub use farslot_fabric::net::BACKLOG;
 pub use farslot_fabric::shm::NodeMemory;
-pub use farslot_fabric::tcp::{
-    AgentCounters, Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer,
-    Trust, VerbFailure,
-};
 pub use farslot_fabric::{
     ByteCount, FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed,
 };
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
-pub use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
-pub use farslot_index::duo::DuoLayout;
+pub use farslot_index::cuckoo::LookupOrder;
 pub use farslot_index::heap::Evicting;
-pub use farslot_index::linear::{LinearLayout, ReadPolicy};
-pub use farslot_index::race::RaceLayout;
-pub use farslot_index::sealed::{SealedForm, SealedLayout};
+pub use farslot_index::linear::ReadPolicy;
 pub use farslot_index::{
-    CacheCounts, FieldSize, Hasher, IndexError, KeyRule, Occupancy, Operation, Outcome, Record,
-    SchemeKind, SlotKind, Survey, Value,
+    FieldSize, IndexError, Occupancy, Operation, Outcome, Record, SchemeKind, SlotKind, Survey,
+    Value,
 };
 #[cfg(feature = "unstable")]
 pub use farslot_model as model;
@@ -130,29 +118,68 @@ pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
 #[cfg(feature = "unstable")]
 pub use latest::Latest;
-pub use names::{check_grant_name, is_visible};
+pub use names::is_visible;
 pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 #[cfg(feature = "unstable")]
 pub use options::NamedOptions;
 pub use options::{HashKind, TableOptions};
-pub use owned::{ChainedLayout, OrderedLayout, QueueLayout};
 #[cfg(feature = "unstable")]
 pub use profile::read_cost;
 pub use profile::{NicProfileError, nic_profile};
 pub use queue::Queue;
-pub use server::grants::TableGrant;
-pub use server::{READ_ONLY, Server, ServerOptions};
+pub use server::{Server, ServerOptions};
 pub use shapes::{CuckooShape, DuoShape, RaceShape};
-pub use slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
-pub use snapshot::{
-    COPYING, OnProgress, RESTORING, RestoreOptions, SnapshotError, SnapshotInfo, SnapshotOptions,
-    SnapshotProgress, check_snapshot, is_unfinished, older_snapshot, remove_snapshots,
-    snapshot_path, snapshots,
-};
 pub use store::Store;
 pub use table::{Entries, Table};
 pub use transactions::Transaction;
 pub use typed::{Typed, TypedEntries};
+
+pub mod admission {
+    //! Who may use a store's memory, and how that is proved: secrets, grants, TLS.
+
+    pub use crate::names::check_grant_name;
+    pub use crate::server::READ_ONLY;
+    pub use crate::server::grants::TableGrant;
+    pub use farslot_fabric::net::BACKLOG;
+    pub use farslot_fabric::tcp::{
+        Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer, Trust,
+    };
+}
+
+pub mod layout {
+    //! How tables lie in memory: what [`TableRecord`](crate::TableRecord) says of one.
+
+    pub use crate::catalog::{PartitionMap, PartitionNode, Scheme};
+    pub use crate::owned::{ChainedLayout, OrderedLayout, QueueLayout};
+    pub use crate::slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
+    pub use farslot_index::cuckoo::CuckooLayout;
+    pub use farslot_index::duo::DuoLayout;
+    pub use farslot_index::linear::LinearLayout;
+    pub use farslot_index::race::RaceLayout;
+    pub use farslot_index::sealed::{SealedForm, SealedLayout};
+    pub use farslot_index::{Hasher, KeyRule};
+}
+
+pub mod metrics {
+    //! What clients and nodes count.
+
+    pub use crate::client_metrics::{
+        ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics,
+    };
+    pub use farslot_fabric::counters::{CounterSnapshot, OperationCounters};
+    pub use farslot_fabric::tcp::{AgentCounters, VerbFailure};
+    pub use farslot_index::CacheCounts;
+}
+
+pub mod snapshots {
+    //! Files of tables: see [`Store::snapshot`](crate::Store::snapshot).
+
+    pub use crate::snapshot::{
+        COPYING, OnProgress, RESTORING, RestoreOptions, SnapshotError, SnapshotInfo,
+        SnapshotOptions, SnapshotProgress, check_snapshot, is_unfinished, list_snapshots,
+        older_snapshot, remove_snapshots, snapshot_path,
+    };
+}
 
 use farslot_index::WriterChange;

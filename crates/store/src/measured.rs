@@ -3,7 +3,7 @@
 use crate::client_metrics::{ClientMetrics, SlowOperations, TableCounters};
 use crate::session::{AnswerEach, Client, OutcomeOfEach, Session, SessionRequest};
 use crate::{Cursor, Operation, Outcome, Result, StoreError};
-use farslot_fabric::counters::Snapshot;
+use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
 use farslot_index::{Answers, GET, PUT, Value};
 use std::borrow::Borrow;
@@ -20,7 +20,7 @@ pub(crate) struct MeasuredSession {
     counted: Arc<TableCounters>,
     slow: Arc<SlowOperations>,
     /// What was added of the endpoint's counters, and when.
-    added: Cell<Snapshot>,
+    added: Cell<CounterSnapshot>,
     added_at: Cell<Nanos>,
 }
 

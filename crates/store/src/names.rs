@@ -43,8 +43,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 /// [`StoreError::BadGrant`].
 ///
 /// ```
-/// assert!(farslot::check_grant_name("reporting").is_ok());
-/// assert!(farslot::check_grant_name("report\ning").is_err());
+/// assert!(farslot::admission::check_grant_name("reporting").is_ok());
+/// assert!(farslot::admission::check_grant_name("report\ning").is_err());
 /// ```
 pub fn check_grant_name(name: &str) -> Result<()> {
     let bad = |reason| StoreError::BadGrant {

@@ -37,7 +37,7 @@ pub struct PartitionReport {
     pub number: u16,
     /// The node's address.
     pub address: String,
-    /// How many of the table's [hash slots](crate::HASH_SLOTS) fall to it.
+    /// How many of the table's [hash slots](crate::slot_map::HASH_SLOTS) fall to it.
     pub hash_slots: u16,
     /// Bytes of the node's memory that it takes; 0 if the node was never reached.
     pub table_bytes: u64,

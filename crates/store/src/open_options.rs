@@ -87,7 +87,7 @@ pub struct OpenOptions {
     /// Whether the writer of a cuckoo table keeps in its memory where each record could also be,
     /// and so knows, nearly always without a round trip, which insertions have no place, and which
     /// records others move
-    /// ([`CuckooLayout::predetermination_bytes`](crate::CuckooLayout::predetermination_bytes) for
+    /// ([`CuckooLayout::predetermination_bytes`](farslot_index::cuckoo::CuckooLayout::predetermination_bytes) for
     /// each partition; it reads the table once when it becomes the writer).
     pub predetermination: bool,
     /// By what operations are done: one-sided verbs, or calls of the owner.

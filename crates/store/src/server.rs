@@ -11,7 +11,8 @@ use crate::calls::owner::registry::serve_all;
 use crate::calls::owner::service::CallService;
 use crate::catalog::{Phase, TableRecord};
 use crate::fabrics::{check_size, region_of};
-use crate::{Address, Occupancy, OpenOptions, Result, Secret, Store, StoreError, Survey, Sweeper};
+use crate::{Address, Occupancy, OpenOptions, Result, Store, StoreError, Survey, Sweeper};
+use farslot_fabric::tcp::Secret;
 use farslot_fabric::tcp::{
     Agent, AgentCounters, AgentOptions, Audit, Clients, Grant, Network, ServeOptions, TlsServer,
 };

@@ -4,7 +4,7 @@
 
 use crate::session::{AnswerEach, Client, OperationGuard, OutcomeOfEach, Session, SessionRequest};
 use crate::{Cursor, Operation, Outcome, Result, StoreError};
-use farslot_fabric::counters::Snapshot;
+use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
 use farslot_index::{Answers, Outcomes, Value};
 use std::borrow::Borrow;
@@ -27,7 +27,7 @@ struct OperationSpan<'t> {
     span: EnteredSpan,
     /// The span in which this one began.
     outer: Option<Span>,
-    before: Snapshot,
+    before: CounterSnapshot,
 }
 
 impl Traced {
@@ -39,7 +39,7 @@ impl Traced {
         }
     }
 
-    fn counters(&self) -> Snapshot {
+    fn counters(&self) -> CounterSnapshot {
         let endpoint = self.session.client().endpoint();
         endpoint.core().counters.snapshot()
     }

@@ -32,7 +32,8 @@ pub(crate) use real_bed::SHM_PROFILE;
 use crate::{BenchError, Progress, Result};
 use farslot::fabric::RegionId;
 use farslot::{
-    Address, FieldSize, OpenOptions, Scheme, SlotKind, Store, StoreError, TableOptions, TableRecord,
+    Address, FieldSize, OpenOptions, SlotKind, Store, StoreError, TableOptions, TableRecord,
+    layout::Scheme,
 };
 use probe::ScratchMemory;
 use real_bed::{RealBed, ShmSource, TcpSource, VerbsSource};

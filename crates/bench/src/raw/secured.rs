@@ -1,8 +1,8 @@
 //! A certificate for one measurement.
 
 use crate::Result;
+use farslot::admission::{TlsClient, TlsServer};
 use farslot::fabric::FabricError;
-use farslot::{TlsClient, TlsServer};
 
 /// An agent with a certificate of its own making, and a client that trusts it by its fingerprint.
 #[cfg(feature = "tls")]
@@ -14,7 +14,7 @@ pub(super) fn both_sides() -> Result<(TlsServer, TlsClient)> {
     })?;
     let key = made.signing_key.serialize_pem();
     let server = TlsServer::new(made.cert.pem().as_bytes(), key.as_bytes(), None)?;
-    let pinned = farslot::Trust::Pinned(vec![server.fingerprint()]);
+    let pinned = farslot::admission::Trust::Pinned(vec![server.fingerprint()]);
     Ok((server, TlsClient::new(&pinned, None)?))
 }
 

@@ -1,7 +1,7 @@
 //! Client threads in a simulation, each busy for ever.
 
 use crate::{BenchError, Result};
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::sim::{ClientId, HostId, RunEnd, SimEndpoint, Simulation, World};
 use farslot::fabric::{Endpoint, Limits, Nanos, VerbKind};
 use std::cell::RefCell;
@@ -76,11 +76,11 @@ impl ClientThreads {
 
     /// What the clients' endpoints have counted so far, together.
     #[must_use]
-    pub fn counted(&self) -> Snapshot {
+    pub fn counted(&self) -> CounterSnapshot {
         let counters = self.ids.iter().map(|id| {
             let endpoint = self.simulation.endpoint(*id);
             endpoint.core().counters.snapshot()
         });
-        counters.fold(Snapshot::default(), |sum, one| sum.plus(&one))
+        counters.fold(CounterSnapshot::default(), |sum, one| sum.plus(&one))
     }
 }

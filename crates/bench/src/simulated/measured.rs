@@ -1,7 +1,7 @@
 //! What clients have done in a span of virtual time.
 
 use super::endpoint::PostedReads;
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::{Nanos, OperationCounters};
 use farslot::index::{GET, GET_ALL};
 use hdrhistogram::Histogram;
@@ -24,7 +24,7 @@ pub struct Measured {
     /// READs that these lookups posted.
     pub posted: PostedReads,
     /// What the endpoints counted in the span.
-    pub counted: Snapshot,
+    pub counted: CounterSnapshot,
     /// The most that a client keeps of the table in its own memory, in bytes.
     pub client_bytes: u64,
     /// How long each took.
@@ -41,7 +41,7 @@ impl Default for Measured {
             lookups: 0,
             records: 0,
             posted: PostedReads::default(),
-            counted: Snapshot::default(),
+            counted: CounterSnapshot::default(),
             client_bytes: 0,
             latency: histogram(LONGEST),
             reads: histogram(MOST_READS),

@@ -6,8 +6,10 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
 use farslot::{
-    ErrorKind, RestoreOptions, SnapshotInfo, Store, check_snapshot, older_snapshot, snapshot_path,
-    snapshots,
+    ErrorKind, Store,
+    snapshots::{
+        RestoreOptions, SnapshotInfo, check_snapshot, list_snapshots, older_snapshot, snapshot_path,
+    },
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -107,7 +109,7 @@ fn address_of(node: &str, store: &Store) -> String {
 
 /// The snapshots of a directory that are asked for, of which there is one at least.
 fn asked_for(args: &Args) -> Result<Vec<SnapshotInfo>> {
-    let found = snapshots(&args.directory, args.older)?;
+    let found = list_snapshots(&args.directory, args.older)?;
     if found.is_empty() {
         let directory = args.directory.display();
         let older = match args.older {

@@ -4,7 +4,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{SnapshotError, SnapshotInfo, SnapshotOptions, StoreError, is_unfinished};
+use farslot::{
+    StoreError,
+    snapshots::{SnapshotError, SnapshotInfo, SnapshotOptions, is_unfinished},
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

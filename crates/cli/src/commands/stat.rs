@@ -9,8 +9,8 @@ use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
 use farslot::index::{IndexError, cuckoo, duo, race};
 use farslot::{
-    Listing, MemoryUse, NodeReport, Occupancy, PartitionReport, Scheme, Store, StoreError, Survey,
-    Table,
+    Listing, MemoryUse, NodeReport, Occupancy, PartitionReport, Store, StoreError, Survey, Table,
+    layout::Scheme,
 };
 use farslot_operate::survey_fields;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Grants of single tables, by the file of `farslot serve --grants`.
 
 use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, wait_for};
-use farslot::{OpenOptions, Secret, Store, Table};
+use farslot::{OpenOptions, Store, Table, admission::Secret};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -5,7 +5,7 @@ use crate::common::{
 };
 use crate::tls::Bed;
 use crate::tls_stream::{self, TlsStream};
-use farslot::Fingerprint;
+use farslot::admission::Fingerprint;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::fs::File;

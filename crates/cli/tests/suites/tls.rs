@@ -2,7 +2,7 @@
 
 use crate::authority::{Authority, Issued};
 use crate::common::{Node, assert_fails, error_of, farslot, wait_for, wait_until};
-use farslot::Fingerprint;
+use farslot::admission::Fingerprint;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 
 use crate::authority::Authority;
 use crate::client::{Client, Reply, gateway_with, request};
-use farslot::{Secret, TlsServer};
+use farslot::admission::{Secret, TlsServer};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};

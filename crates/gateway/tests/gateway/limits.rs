@@ -1,7 +1,7 @@
 //! Secrets, and what clients may not do.
 
 use crate::client::{Client, Reply, gateway, gateway_with, request};
-use farslot::{Evicting, Secret, Store};
+use farslot::{Evicting, Store, admission::Secret};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a gateway has counted, as Prometheus reads it.
 
 use crate::client::{Client, gateway_with};
-use farslot::Secret;
+use farslot::admission::Secret;
 use farslot_operate::{Source, text};
 
 #[test]

@@ -1,7 +1,10 @@
 //! SLOWLOG, over real sockets.
 
 use crate::client::{Client, Reply, gateway_with};
-use farslot::{Rate, Rights, Secret, TableGrant};
+use farslot::{
+    Rights,
+    admission::{Rate, Secret, TableGrant},
+};
 use farslot_operate::Source;
 use std::time::Duration;
 

@@ -2,7 +2,10 @@
 
 use crate::authority::Authority;
 use crate::client::{Client, Reply, gateway_with, request};
-use farslot::{Secret, Store, TlsServer};
+use farslot::{
+    Store,
+    admission::{Secret, TlsServer},
+};
 use farslot_gateway::{Gateway, GatewayOptions};
 use farslot_operate::{Source, text};
 use std::io::{Read, Write};

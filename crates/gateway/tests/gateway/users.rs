@@ -1,7 +1,10 @@
 //! Users besides `default`: grants of databases, to who has their secrets.
 
 use crate::client::{Client, gateway, gateway_with, request};
-use farslot::{Rate, Rights, Secret, Store, TableGrant};
+use farslot::{
+    Rights, Store,
+    admission::{Rate, Secret, TableGrant},
+};
 use farslot_gateway::Gateway;
 use farslot_operate::{Source, text};
 

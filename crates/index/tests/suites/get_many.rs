@@ -3,7 +3,7 @@
 use crate::common::{
     Client, HEAP, INLINE, PAIR, Reads, SLOTS, Slot, TABLE, cuckoo, new_client, new_node, race,
 };
-use farslot_fabric::counters::Snapshot;
+use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Executor, FabricError, Limits, window};
 use farslot_index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot_index::linear::{
@@ -62,7 +62,7 @@ fn looked_up(
     (executor, table): (Executor<AnyEndpoint>, LinearTable<AnyEndpoint>),
     keys: &[Vec<u8>],
     batched: bool,
-) -> (Answers, Snapshot) {
+) -> (Answers, CounterSnapshot) {
     let mut answers: Vec<_> = keys.iter().map(|_| None).collect();
     let before = executor.endpoint().core().counters.snapshot();
     let slices = keys.iter().map(|key| &key[..]);

@@ -329,7 +329,7 @@ impl Client {
         Ok(step)
     }
 
-    fn counted(&self) -> farslot::fabric::counters::Snapshot {
+    fn counted(&self) -> farslot::fabric::counters::CounterSnapshot {
         self.executor.endpoint().core().counters.snapshot()
     }
 

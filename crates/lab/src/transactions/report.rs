@@ -5,7 +5,7 @@ use super::round::{RoundTotals, TRANSACTION, TransactionRound};
 use super::system::TransactionSystem;
 use super::workload::Workload;
 use farslot::fabric::VerbKind;
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot_bench::median;
 use farslot_txn::Locking;
 use serde::Serialize;
@@ -220,7 +220,7 @@ pub(super) fn row(
 }
 
 /// What one transaction took; nothing of a system whose clients count nothing.
-fn posted_row(posted: &Snapshot) -> Option<PostedRow> {
+fn posted_row(posted: &CounterSnapshot) -> Option<PostedRow> {
     let ended = posted.operation(TRANSACTION);
     let each = |count: u64| count as f64 / ended.count as f64;
     (ended.count > 0).then(|| PostedRow {

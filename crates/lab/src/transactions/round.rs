@@ -2,7 +2,7 @@
 
 use super::workload::{Call, Outcome, Workload};
 use farslot::fabric::OperationClass;
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(super) struct RoundTotals {
     pub time: u64,
     pub cpu: Duration,
     /// What Farslot's clients have posted.
-    pub posted: Snapshot,
+    pub posted: CounterSnapshot,
 }
 
 impl RoundTotals {
@@ -48,7 +48,7 @@ impl RoundTotals {
             wrong: 0,
             time: 0,
             cpu: Duration::ZERO,
-            posted: Snapshot::default(),
+            posted: CounterSnapshot::default(),
         }
     }
 

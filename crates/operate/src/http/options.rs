@@ -1,6 +1,6 @@
 //! How pages are served, and to whom.
 
-use farslot::{Network, TlsServer};
+use farslot::admission::{Network, TlsServer};
 use std::net::IpAddr;
 
 /// How a [`Page`](crate::Page) is served.

@@ -4,7 +4,7 @@ use super::answer::Answers;
 use super::event_loop::HttpEventLoop;
 use super::options::PageOptions;
 use crate::source::Source;
-use farslot::{BACKLOG, TlsServer};
+use farslot::admission::{BACKLOG, TlsServer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! Clients that send too slowly, too much, or nonsense, and many of them.
 
 use crate::common::{answer, connect, get, send};
-use farslot::ClientMetrics;
+use farslot::metrics::ClientMetrics;
 use farslot_operate::{Page, PageError, PageOptions};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

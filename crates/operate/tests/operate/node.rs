@@ -3,8 +3,8 @@
 use crate::common::{Metrics, get, metrics_that};
 use farslot::fabric::{EndpointExt, Executor, NodeId, RegionId, RemoteAddr, shm};
 use farslot::{
-    Access, FieldSize, Limits, OpenOptions, READ_ONLY, Rights, Secret, Server, ServerOptions,
-    Store, TableOptions,
+    Access, FieldSize, Limits, OpenOptions, Rights, Server, ServerOptions, Store, TableOptions,
+    admission::{READ_ONLY, Secret},
 };
 use farslot_operate::{NodeMetrics, Page, PageOptions};
 use std::net::SocketAddr;

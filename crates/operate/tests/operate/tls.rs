@@ -3,7 +3,7 @@
 use crate::authority::Authority;
 use crate::common::{Answer, answer, connect};
 use crate::tls_stream;
-use farslot::{ClientMetrics, TlsServer};
+use farslot::{admission::TlsServer, metrics::ClientMetrics};
 use farslot_operate::{Page, PageOptions};
 use std::io::{self, Read, Write};
 

@@ -12,7 +12,7 @@ use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, OwnedTableShape, QueueLayout};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
-use crate::{OnRestart, Result, Scheme};
+use crate::{OnRestart, Result, catalog::Scheme};
 use farslot_index::heap::Evicting;
 use farslot_index::race::SMALLEST_SEGMENT;
 use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
@@ -454,7 +454,7 @@ impl TableOptions {
     /// What the slots hold, if not what suits the sizes.
     ///
     /// ```
-    /// # use farslot::{Scheme, SlotKind, TableOptions};
+    /// # use farslot::{SlotKind, TableOptions, layout::Scheme};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// // Every record out of band, however short.
     /// let options = TableOptions::new(1_000).slots(SlotKind::Heap);

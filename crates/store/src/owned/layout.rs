@@ -335,7 +335,7 @@ impl QueueLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scheme, TableOptions};
+    use crate::{TableOptions, catalog::Scheme};
     use farslot_index::FieldSize::{Fixed, UpTo};
 
     fn said(refused: Result<()>) -> String {

@@ -1,7 +1,7 @@
 //! A client of a table that the owner of the memory writes.
 
 use crate::lease::Leased;
-use crate::{Access, Scheme, StoreError, TableRecord};
+use crate::{Access, StoreError, TableRecord, catalog::Scheme};
 use farslot_fabric::{Endpoint, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::{
     ClientState, Cursor, FieldSize, IndexError, Occupancy, Operation, Outcome, Result,

@@ -5,7 +5,8 @@ use crate::catalog::pool::{blocks_of, pooled};
 use crate::catalog::{CATALOG_BYTES, TableRecord};
 use crate::clients::executes;
 use crate::names::{check_grant_name, check_name};
-use crate::{Result, Secret, StoreError};
+use crate::{Result, StoreError};
+use farslot_fabric::tcp::Secret;
 use farslot_fabric::tcp::{Area, Clients, Grant, PrefixArea, Rate};
 use farslot_fabric::{FabricError, Rights};
 
@@ -49,7 +50,7 @@ impl Server {
     /// that it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
     ///
     /// ```
-    /// # use farslot::{OpenOptions, Rate, Rights, Server, Store, TableGrant, TableOptions};
+    /// # use farslot::{OpenOptions, Rights, Server, Store, TableOptions, admission::{Rate, TableGrant}};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let server = Server::start("tcp://127.0.0.1:0", 64 << 20)?;
     /// server.store().create("prices", &TableOptions::default())?;

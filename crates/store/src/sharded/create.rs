@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode};
 use crate::names::check_name;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
-use crate::{OnRestart, Result, Scheme, StoreError, TableRecord};
+use crate::{OnRestart, Result, StoreError, TableRecord, catalog::Scheme};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

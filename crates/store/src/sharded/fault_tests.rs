@@ -9,7 +9,7 @@ use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
 use crate::{
     Access, CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape,
-    ReadPolicy, Result, Scheme, SlotKind, StoreError, TableOptions,
+    ReadPolicy, Result, SlotKind, StoreError, TableOptions, catalog::Scheme,
 };
 use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{

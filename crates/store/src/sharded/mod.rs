@@ -43,7 +43,7 @@ use crate::catalog::{Partition, PartitionMap};
 use crate::clients::ClientFactory;
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
-use crate::{Result, Scheme, StoreError};
+use crate::{Result, StoreError, catalog::Scheme};
 use farslot_fabric::{FabricError, Nanos, NodeId, window};
 use farslot_index::{AnyIndex, Result as Answer};
 use std::cell::{Cell, RefCell};

@@ -11,8 +11,9 @@ use super::workers::ProgressMeter;
 use super::{COPYING, OnProgress, Parts, SnapshotError};
 use crate::error::bad_option;
 use crate::names::check_name;
-use crate::{Cursor, KeyRule, Record, Result, Scheme, Store, StoreError, Table, TableOptions};
+use crate::{Cursor, Record, Result, Store, StoreError, Table, TableOptions, catalog::Scheme};
 use farslot_index::Cursor as Place;
+use farslot_index::KeyRule;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -18,7 +18,7 @@
 
 use crate::names::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
-use crate::{PartitionMap, PartitionNode, Result, Scheme};
+use crate::{Result, catalog::PartitionMap, catalog::PartitionNode, catalog::Scheme};
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

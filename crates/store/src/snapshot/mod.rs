@@ -52,7 +52,10 @@ pub use workers::{OnProgress, SnapshotProgress};
 use crate::catalog::TableRecord;
 use crate::sharded::{self, LocatedTable};
 use crate::slot_map::SlotMap;
-use crate::{OnRestart, PartitionMap, PartitionNode, Result, Scheme, Store, StoreError};
+use crate::{
+    OnRestart, Result, Store, StoreError, catalog::PartitionMap, catalog::PartitionNode,
+    catalog::Scheme,
+};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
 use files::{is_named_as_older, open_to_read};
 use format::SnapshotHead;
@@ -120,7 +123,7 @@ impl SnapshotInfo {
 /// [`SnapshotError`]: a directory that cannot be read, or a file of that name that is no snapshot.
 ///
 /// ```
-/// use farslot::{FieldSize, Store, TableOptions, snapshots};
+/// use farslot::{FieldSize, Store, TableOptions, snapshots::list_snapshots};
 /// use std::ops::ControlFlow;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -130,7 +133,7 @@ impl SnapshotInfo {
 /// store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
 /// store.table("stock")?.put(b"pears", b"7")?;
 /// store.snapshot("stock", directory, &|_| ControlFlow::Continue(()))?;
-/// assert_eq!(snapshots(directory, 0)?[0].records, 1);
+/// assert_eq!(list_snapshots(directory, 0)?[0].records, 1);
 ///
 /// // In another process, after this one has ended:
 /// let store = Store::embedded()?;
@@ -139,7 +142,7 @@ impl SnapshotInfo {
 /// # Ok(())
 /// # }
 /// ```
-pub fn snapshots(directory: &Path, older: u32) -> Result<Vec<SnapshotInfo>> {
+pub fn list_snapshots(directory: &Path, older: u32) -> Result<Vec<SnapshotInfo>> {
     let entries = std::fs::read_dir(directory).map_err(|error| failed(directory, &error))?;
     let mut found = Vec::new();
     for entry in entries {

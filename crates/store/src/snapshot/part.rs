@@ -15,7 +15,7 @@ use super::{OnProgress, SnapshotError, SnapshotInfo};
 use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
 use crate::sharded::{self, LocatedTable, ShardedLocation};
-use crate::{Operation, Record, Result, Scheme, Store, StoreError, Table, TableRecord};
+use crate::{Operation, Record, Result, Store, StoreError, Table, TableRecord, catalog::Scheme};
 use farslot_fabric::{EndpointExt, NodeId};
 
 impl Store {

@@ -3,7 +3,7 @@
 
 use super::format::SnapshotHead;
 use crate::slot_map::{SlotMap, partition_share};
-use crate::{Result, Scheme};
+use crate::{Result, catalog::Scheme};
 
 /// How a table is spread over so many nodes, and the schemes of its partitions: each with the room
 /// for its share of what all partitions had room for together.

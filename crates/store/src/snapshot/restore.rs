@@ -14,8 +14,9 @@ use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
 use crate::seeds::draw_id;
 use crate::sharded::{self, NewTable};
 use crate::slot_map::SlotMap;
-use crate::{ErrorKind, KeyRule, OnRestart, Result, Scheme, Store, StoreError};
+use crate::{ErrorKind, OnRestart, Result, Store, StoreError, catalog::Scheme};
 use farslot_fabric::FabricError;
+use farslot_index::KeyRule;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ impl Store {
     /// a part that was not lost.
     ///
     /// ```
-    /// # use farslot::{FieldSize, RestoreOptions, Store, TableOptions};
+    /// # use farslot::{FieldSize, Store, TableOptions, snapshots::RestoreOptions};
     /// # use std::ops::ControlFlow;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;

@@ -7,7 +7,9 @@ use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, losses};
 use crate::catalog::Catalog;
 use crate::sharded::{self, LocatedTable};
-use crate::{Cursor, PartitionNode, Result, Scheme, Store, StoreError, Table, TableRecord};
+use crate::{
+    Cursor, Result, Store, StoreError, Table, TableRecord, catalog::PartitionNode, catalog::Scheme,
+};
 use farslot_fabric::{Endpoint, NodeId};
 use farslot_index::{Cursor as Place, IndexError};
 use std::path::{Path, PathBuf};
@@ -17,7 +19,7 @@ use std::time::SystemTime;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotOptions {
     /// How many snapshots of a table are kept, the new one included; 0 is taken for 1. Those before
-    /// the last are at [`older_snapshot`](crate::older_snapshot).
+    /// the last are at [`older_snapshot`](crate::snapshot::older_snapshot).
     pub keep: u32,
     /// Whether a snapshot is written that lacks what a node had of the table, because the node came
     /// back empty. It says so ([`SnapshotInfo::missing`]), and the part stays lost until it is
@@ -92,7 +94,7 @@ impl Store {
     /// As [`Store::snapshot`].
     ///
     /// ```
-    /// # use farslot::{FieldSize, SnapshotOptions, Store, TableOptions, older_snapshot};
+    /// # use farslot::{FieldSize, Store, TableOptions, snapshots::{SnapshotOptions, older_snapshot}};
     /// # use std::ops::ControlFlow;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;

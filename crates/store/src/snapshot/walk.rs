@@ -275,7 +275,7 @@ pub(super) fn totals(bytes: &Bytes<'_>) -> Result<Frame, SnapshotError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scheme, TableOptions};
+    use crate::{TableOptions, catalog::Scheme};
 
     fn head() -> SnapshotHead {
         SnapshotHead {

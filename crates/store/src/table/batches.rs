@@ -2,7 +2,8 @@
 
 use super::Table;
 use crate::coalesce::Coalesced;
-use crate::{KeyRule, Operation, Outcome, Record, Result, StoreError};
+use crate::{Operation, Outcome, Record, Result, StoreError};
+use farslot_index::KeyRule;
 use farslot_index::{Answers, Outcomes};
 
 /// Operations of a batch that are made ready together.

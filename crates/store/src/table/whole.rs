@@ -5,11 +5,11 @@ use super::Table;
 use crate::deduplicate::last_of_each_key;
 use crate::session::SessionRequest;
 use crate::{
-    CacheCounts, Cursor, Occupancy, Operation, PartitionReport, Record, Result, StoreError, Survey,
-    WriterChange,
+    Cursor, Occupancy, Operation, PartitionReport, Record, Result, StoreError, Survey, WriterChange,
 };
-use farslot_fabric::counters::Snapshot;
+use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
+use farslot_index::CacheCounts;
 use farslot_index::{Admin, AdminOutcome, QueueRequest};
 
 impl Table {
@@ -424,7 +424,7 @@ impl Table {
     /// # }
     /// ```
     #[must_use]
-    pub fn counters(&self) -> Snapshot {
+    pub fn counters(&self) -> CounterSnapshot {
         self.session.client().endpoint().core().counters.snapshot()
     }
 

@@ -7,7 +7,7 @@ use crate::owned::table::{database, store_error};
 use crate::sharded::{LocatedTable, find};
 use crate::slot_map::SlotMap;
 use crate::store::StoreInner;
-use crate::{Result, Scheme, Store, StoreError};
+use crate::{Result, Store, StoreError, catalog::Scheme};
 use farslot_fabric::{Endpoint, Executor, FabricError, NodeId, RegionId, RemoteAddr};
 use farslot_index::FieldSize;
 use farslot_remote::ObjectId;

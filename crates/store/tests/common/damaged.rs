@@ -6,7 +6,8 @@ use farslot::fabric::sim::World;
 use farslot::fabric::{NodeId, RegionId};
 use farslot::index::SlotKind;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, KeyRule, Operation, RaceShape, Store, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, Operation, RaceShape, Store, Table, TableOptions,
+    layout::KeyRule,
 };
 use std::ops::Range;
 

@@ -4,7 +4,9 @@ use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
-use farslot::{ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Secret, Server};
+use farslot::{
+    ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Server, admission::Secret,
+};
 use farslot::{ServerOptions, Store, StoreError, Survey, TableOptions};
 use farslot_testbed::block_on;
 use std::net::TcpListener;

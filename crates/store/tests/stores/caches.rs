@@ -196,5 +196,8 @@ fn a_table_that_changes_needs_nothing_of_a_cache_that_keeps_nothing_of_it() {
     store.create("t", &options()).unwrap();
     let table = store.table("t").unwrap();
     assert!(table.put(&[1; 8], b"one").unwrap());
-    assert_eq!(table.cache_counts(), farslot::CacheCounts::default());
+    assert_eq!(
+        table.cache_counts(),
+        farslot::metrics::CacheCounts::default()
+    );
 }

@@ -6,8 +6,9 @@ use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::{EndpointExt, Executor, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    Access, DuoShape, FieldSize, OpenOptions, Operation, Rate, Secret, Server, ServerOptions,
-    Store, StoreError, TableGrant, TableOptions,
+    Access, DuoShape, FieldSize, OpenOptions, Operation, Server, ServerOptions, Store, StoreError,
+    TableOptions,
+    admission::{Rate, Secret, TableGrant},
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -1,7 +1,7 @@
 //! Tables that are used by calls of the owner of their memory: alone, and beside clients who use
 //! verbs.
 
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::{Limits, VerbKind};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
 use farslot::{
@@ -62,7 +62,7 @@ pub fn value_of(number: u64, inline: bool) -> Vec<u8> {
 }
 
 /// Verbs that were not calls, and operations that took other than one round trip.
-pub fn besides_calls(counted: &Snapshot) -> (u64, u64) {
+pub fn besides_calls(counted: &CounterSnapshot) -> (u64, u64) {
     let verbs: u64 = counted.verbs.iter().sum();
     let classes =
         [GET, GET_ALL, PUT, FIND_OR_PUT, UPDATE, REMOVE].map(|class| counted.operation(class));

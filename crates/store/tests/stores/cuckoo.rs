@@ -2,8 +2,8 @@
 //! hold.
 
 use farslot::{
-    CuckooShape, FieldSize, LookupOrder, OpenOptions, Scheme, Store, Table, TableOptions,
-    TableRecord,
+    CuckooShape, FieldSize, LookupOrder, OpenOptions, Store, Table, TableOptions, TableRecord,
+    layout::Scheme,
 };
 
 fn options(capacity: u64) -> TableOptions {

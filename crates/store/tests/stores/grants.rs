@@ -4,10 +4,11 @@ use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, Rate, Secret, Server,
-    ServerOptions, Store, StoreError,
+    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, Server, ServerOptions,
+    Store, StoreError,
+    admission::{Rate, Secret},
 };
-use farslot::{TableGrant, TableOptions};
+use farslot::{TableOptions, admission::TableGrant};
 
 pub const MIB: u64 = 1 << 20;
 

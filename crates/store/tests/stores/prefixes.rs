@@ -8,7 +8,7 @@ use farslot::fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, Regi
 use farslot::index::IndexError;
 use farslot::{
     Access, CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, Operation, Outcome,
-    RaceShape, Server, ServerOptions, Store, StoreError, TableGrant, TableOptions,
+    RaceShape, Server, ServerOptions, Store, StoreError, TableOptions, admission::TableGrant,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -12,7 +12,7 @@ use farslot::fabric::{
 use farslot::index::{GET, IndexError};
 use farslot::{
     ErrorKind, FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store,
-    StoreError, TableGrant, TableOptions, TableRecord,
+    StoreError, TableOptions, TableRecord, admission::TableGrant,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -337,7 +337,7 @@ fn unreadable_records_of_a_linear_table_do_not_make_a_call_wait() {
 
 /// Keys whose homes are among the first slots of a table, by the seed that its record tells.
 fn colliding(record: &TableRecord, count: usize) -> Vec<[u8; 8]> {
-    let farslot::Scheme::Linear(layout) = &record.scheme else {
+    let farslot::layout::Scheme::Linear(layout) = &record.scheme else {
         panic!("{:?}", record.scheme);
     };
     let is_among_first = |key: &[u8; 8]| layout.hasher.hash(key) < u64::MAX / 100;

@@ -3,7 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, HashKind, Scheme, SlotKind, StoreError, Survey, Table, TableOptions,
+    CuckooShape, FieldSize, HashKind, SlotKind, StoreError, Survey, Table, TableOptions,
+    layout::Scheme,
 };
 
 fn options(capacity: u64) -> TableOptions {

@@ -4,7 +4,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    DuoShape, FieldSize, HashKind, Scheme, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+    DuoShape, FieldSize, HashKind, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+    layout::Scheme,
 };
 
 fn options(capacity: u64, shape: DuoShape) -> TableOptions {

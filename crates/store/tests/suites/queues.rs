@@ -2,8 +2,8 @@
 
 use crate::common::TestStore;
 use farslot::{
-    ErrorKind, FieldSize, IndexError, Operation, Queue, RestoreOptions, Result, Store, StoreError,
-    Survey, TableOptions,
+    ErrorKind, FieldSize, IndexError, Operation, Queue, Result, Store, StoreError, Survey,
+    TableOptions, snapshots::RestoreOptions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

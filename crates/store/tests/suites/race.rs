@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, Scheme, SlotKind, StoreError, Survey,
-    Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SlotKind, StoreError, Survey, Table,
+    TableOptions, layout::Scheme,
 };
 
 fn options(capacity: u64) -> TableOptions {

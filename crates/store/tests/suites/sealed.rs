@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, HashKind, Scheme, SealedForm, SlotKind, StoreError, Survey,
-    TableOptions,
+    CuckooShape, FieldSize, HashKind, SlotKind, StoreError, Survey, TableOptions,
+    layout::{Scheme, SealedForm},
 };
 
 fn records(numbers: std::ops::Range<u32>) -> Vec<(Vec<u8>, Vec<u8>)> {

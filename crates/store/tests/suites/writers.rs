@@ -3,7 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Scheme, SlotKind, Store, StoreError, Table, TableOptions,
+    CuckooShape, DuoShape, FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::Scheme,
 };
 
 fn options(capacity: u64) -> TableOptions {

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::shape::SchemeShape;
 use bad_lines::BadLines;
-use farslot::{Scheme, Store, Table};
+use farslot::{Store, Table, layout::Scheme};
 pub use source::Args;
 use source::Source;
 use std::time::Instant;

@@ -7,7 +7,10 @@ use super::reload::OptionChanges;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
-use farslot::{Clients, Secret, Server, StoreError, TlsServer};
+use farslot::{
+    Server, StoreError,
+    admission::{Clients, Secret, TlsServer},
+};
 use std::path::Path;
 
 /// Who is admitted to what.

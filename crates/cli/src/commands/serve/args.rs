@@ -2,7 +2,7 @@
 
 use super::{kept, metrics, redis, snapshots};
 use bytesize::ByteSize;
-use farslot::{Address, Network};
+use farslot::{Address, admission::Network};
 use std::path::PathBuf;
 
 /// The options of `farslot serve`.

@@ -9,7 +9,10 @@ use super::{metrics, redis};
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{Secret, Server, TableGrant, TlsServer};
+use farslot::{
+    Server,
+    admission::{Secret, TableGrant, TlsServer},
+};
 use farslot_gateway::Gateway;
 use farslot_operate::Page;
 use std::sync::Arc;

@@ -31,7 +31,10 @@ use crate::settings::text_of;
 use bytesize::ByteSize;
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::Grant;
-use farslot::{Clients, READ_ONLY, Rate, Secret, Server, StoreError, TableGrant};
+use farslot::{
+    Server, StoreError,
+    admission::{Clients, READ_ONLY, Rate, Secret, TableGrant},
+};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -330,7 +333,7 @@ fn check(
     secrets: &[Secret],
     mightier: &Mightier,
 ) -> std::result::Result<(), BadGrant> {
-    farslot::check_grant_name(name)?;
+    farslot::admission::check_grant_name(name)?;
     if [Grant::DEFAULT, READ_ONLY].contains(&name) {
         return Err(BadGrant::TakenName);
     }

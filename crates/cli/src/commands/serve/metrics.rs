@@ -3,7 +3,10 @@
 use super::listen::Listen;
 use super::snapshots::Snapshots;
 use crate::failure::{Failure, Result};
-use farslot::{Network, Server, TlsServer};
+use farslot::{
+    Server,
+    admission::{Network, TlsServer},
+};
 use farslot_gateway::Gateway;
 use farslot_operate::{NodeMetrics, Page, PageError, PageOptions, Source};
 use std::sync::Arc;

@@ -7,7 +7,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{Origin, SECRET, Setting};
-use farslot::{Address, Secret, Server, ServerOptions, TableGrant, TlsServer};
+use farslot::{
+    Address, Server, ServerOptions,
+    admission::{Secret, TableGrant, TlsServer},
+};
 use farslot_gateway::GatewayOptions;
 use farslot_operate::PageOptions;
 use std::collections::BTreeMap;

@@ -5,8 +5,11 @@ use crate::commands::snapshot::part;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
 use farslot::{
-    RestoreOptions, SnapshotInfo, SnapshotOptions, Store, StoreError, is_unfinished,
-    remove_snapshots, snapshot_path, snapshots,
+    Store, StoreError,
+    snapshots::{
+        RestoreOptions, SnapshotInfo, SnapshotOptions, is_unfinished, list_snapshots,
+        remove_snapshots, snapshot_path,
+    },
 };
 use farslot_operate::SnapshotMetrics;
 use std::collections::{BTreeSet, HashMap};
@@ -69,7 +72,7 @@ impl SnapshotArgs {
 
     /// The snapshots that are there to start from.
     fn found(&self, directory: &Path) -> Result<Vec<SnapshotInfo>> {
-        let found = snapshots(directory, 0)?;
+        let found = list_snapshots(directory, 0)?;
         if !self.restore && !found.is_empty() {
             return Err(Failure::Usage(format!(
                 "{} has snapshots, which those of this node would replace\n  \
@@ -147,7 +150,7 @@ pub fn start(
     let name = directory.display().to_string();
     std::fs::create_dir_all(directory).map_err(Failure::io(name.clone()))?;
     let files = match (is_back, args.restore) {
-        (Some(true), _) => files_of(store, snapshots(directory, 0)?)?,
+        (Some(true), _) => files_of(store, list_snapshots(directory, 0)?)?,
         (_, true) => restore(args, store, directory, addresses, args.found(directory)?)?,
         (_, false) => args.found(directory).map(|_| SnapshotFiles::new())?,
     };

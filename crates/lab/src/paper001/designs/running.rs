@@ -9,7 +9,7 @@ use super::trial::{
 };
 use super::zipf::YcsbZipf;
 use crate::{LabError, Result};
-use farslot::fabric::counters::Snapshot;
+use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::{Endpoint, Executor, Nanos, OperationCounters, window};
 use farslot::index::hash::derive;
 use farslot::index::{GET, Index, IndexError, IndexExt, PUT, REMOVE, UPDATE};
@@ -184,11 +184,16 @@ impl<'t, E: Endpoint, D: TableDesign> TrialRun<'t, E, D> {
         self.executor.endpoint().now()
     }
 
-    fn counters(&self) -> Snapshot {
+    fn counters(&self) -> CounterSnapshot {
         self.executor.endpoint().core().counters.snapshot()
     }
 
-    fn spent(&self, latency: Nanos, took: Nanos, before: &(Snapshot, InsertionMoves)) -> Spent {
+    fn spent(
+        &self,
+        latency: Nanos,
+        took: Nanos,
+        before: &(CounterSnapshot, InsertionMoves),
+    ) -> Spent {
         let (operations, counted) = (
             f64::from(self.trial.operations),
             self.counters().since(&before.0),

@@ -7,7 +7,8 @@ use super::{
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId, Rights};
 use farslot::{
-    OnRestart, OpenOptions, Operation, Outcome, Server, SnapshotOptions, Store, StoreError,
+    OnRestart, OpenOptions, Operation, Outcome, Server, Store, StoreError,
+    snapshots::SnapshotOptions,
 };
 use std::time::{Duration, Instant};
 
@@ -201,7 +202,7 @@ fn the_keys_of_a_node_that_came_back_empty_fail_until_the_loss_is_accepted() {
 #[test]
 fn a_part_that_was_lost_is_used_again_when_it_was_restored() {
     let directory = tempfile::tempdir().unwrap();
-    let go_on = |_: farslot::SnapshotProgress| std::ops::ControlFlow::Continue(());
+    let go_on = |_: farslot::snapshots::SnapshotProgress| std::ops::ControlFlow::Continue(());
     let (mut servers, all) = served();
     let store = Store::open(&all).unwrap();
     store.create("t", &options(600)).unwrap();

@@ -3,8 +3,8 @@
 use super::{borrowed, cuckoo, duo, key, options, records, served, value};
 use farslot::fabric::FabricError;
 use farslot::{
-    Access, ErrorKind, OpenOptions, Server, ServerOptions, SnapshotOptions, SnapshotProgress,
-    Store, StoreError, TableOptions,
+    Access, ErrorKind, OpenOptions, Server, ServerOptions, Store, StoreError, TableOptions,
+    snapshots::{SnapshotOptions, SnapshotProgress},
 };
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Snapshots beside writers, checked against what these have done.
 
 use super::{field, go_on, kinds};
-use farslot::{FieldSize, Scheme, Server, Store};
+use farslot::{FieldSize, Server, Store, layout::Scheme};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ fn version(value: &[u8]) -> u64 {
 fn a_snapshot_beside_writers_has_every_key_as_it_was_at_some_moment() {
     for (number, options) in kinds().iter().enumerate() {
         let scheme = options.scheme().unwrap();
-        let several = matches!(scheme.keys(), farslot::KeyRule::Multi);
+        let several = matches!(scheme.keys(), farslot::layout::KeyRule::Multi);
         if scheme.one_writer() || several {
             continue;
         }

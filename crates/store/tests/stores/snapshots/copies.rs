@@ -2,8 +2,8 @@
 
 use super::{fill, go_on, kinds, record, sorted_in, store};
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, SnapshotError, Store, StoreError,
-    TableOptions, is_unfinished,
+    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, Store, StoreError, TableOptions,
+    snapshots::{SnapshotError, is_unfinished},
 };
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,9 @@ mod damaged;
 mod resumed;
 
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, Server, SlotKind, SnapshotError,
-    SnapshotProgress, Store, StoreError, Table, TableOptions, check_snapshot, snapshots,
+    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, Server, SlotKind, Store, StoreError,
+    Table, TableOptions,
+    snapshots::{SnapshotError, SnapshotProgress, check_snapshot, list_snapshots},
 };
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
@@ -121,7 +122,7 @@ fn there_and_back(store: &Store, directory: &Path) -> Vec<Pair> {
     let taken = store.snapshot("t", directory, &go_on).unwrap();
     assert_eq!(check_snapshot(&taken.path).unwrap(), taken);
     assert_eq!(
-        *snapshots(directory, 0).unwrap(),
+        *list_snapshots(directory, 0).unwrap(),
         *std::slice::from_ref(&taken)
     );
     let mode = std::fs::metadata(&taken.path).unwrap().permissions().mode();

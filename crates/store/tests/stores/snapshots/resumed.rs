@@ -2,8 +2,9 @@
 
 use super::{any, fill, go_on, kinds, nodes, record, sorted, sorted_in, store};
 use farslot::{
-    ErrorKind, OnProgress, Scheme, SlotKind, SnapshotProgress, Store, StoreError, TableOptions,
-    snapshot_path,
+    ErrorKind, SlotKind, Store, StoreError, TableOptions,
+    layout::Scheme,
+    snapshots::{OnProgress, SnapshotProgress, snapshot_path},
 };
 use std::ops::ControlFlow;
 use std::path::Path;
