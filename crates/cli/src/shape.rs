@@ -2,7 +2,9 @@
 
 use crate::output;
 use farslot::{
-    CuckooShape, Evicting, FieldSize, Occupancy, PartitionReport, SlotKind, TableRecord,
+    Evicting, FieldSize, Occupancy, SlotKind, TableRecord,
+    health::PartitionReport,
+    layout::CuckooShape,
     layout::{KeyRule, Scheme, SealedForm},
 };
 use serde_json::{Value, json};

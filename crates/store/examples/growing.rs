@@ -1,6 +1,6 @@
 //! Keys that come and go, in a table that grows while it is used: RACE's extendible hashing.
 
-use farslot::{FieldSize, RaceShape, Result, Store, TableOptions};
+use farslot::{FieldSize, Result, Store, TableOptions, layout::RaceShape};
 
 fn main() -> Result<()> {
     let store = Store::embedded()?;

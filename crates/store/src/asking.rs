@@ -4,7 +4,7 @@ use crate::catalog::pool::FIRST_REGION;
 use crate::catalog::{Catalog, Listing, MemoryUse, TableRecord};
 use crate::sharded;
 use crate::store::Store;
-use crate::{NodeReport, OnRestart, Partition, Result, StoreError};
+use crate::{OnRestart, Partition, Result, StoreError, nodes::NodeReport};
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use std::collections::BTreeSet;
 use std::time::Duration;

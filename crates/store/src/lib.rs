@@ -91,18 +91,17 @@ mod typed;
 
 pub use address::{Address, SCHEMES};
 pub use cache::Cache;
-pub use calls::owner::later::LongCall;
 pub use catalog::TableRecord;
-pub use catalog::{Damage, DamagedEntry, Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
+pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
 pub use cursor::Cursor;
 pub use error::{ErrorKind, Result, StoreError};
 pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
+#[cfg(feature = "unstable")]
+pub use farslot_fabric::give_back_freed;
 pub use farslot_fabric::shm::NodeMemory;
-pub use farslot_fabric::{
-    ByteCount, FabricError, Limits, Nanos, Rights, VerbKind, give_back_freed,
-};
+pub use farslot_fabric::{ByteCount, FabricError, Limits, Nanos, Rights, VerbKind};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
 pub use farslot_index::cuckoo::LookupOrder;
@@ -118,18 +117,16 @@ pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
 #[cfg(feature = "unstable")]
 pub use latest::Latest;
+#[cfg(feature = "unstable")]
 pub use names::is_visible;
-pub use nodes::{NodeReport, PartitionReport};
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 #[cfg(feature = "unstable")]
 pub use options::NamedOptions;
-pub use options::{HashKind, TableOptions};
+pub use options::TableOptions;
 #[cfg(feature = "unstable")]
-pub use profile::read_cost;
-pub use profile::{NicProfileError, nic_profile};
+pub use profile::{NicProfileError, nic_profile, read_cost};
 pub use queue::Queue;
 pub use server::{Server, ServerOptions};
-pub use shapes::{CuckooShape, DuoShape, RaceShape};
 pub use store::Store;
 pub use table::{Entries, Table};
 pub use transactions::Transaction;
@@ -147,11 +144,21 @@ pub mod admission {
     };
 }
 
+pub mod health {
+    //! What there is of nodes and of tables, and what is damaged.
+
+    pub use crate::catalog::{Damage, DamagedEntry};
+    pub use crate::nodes::{NodeReport, PartitionReport};
+}
+
 pub mod layout {
-    //! How tables lie in memory: what [`TableRecord`](crate::TableRecord) says of one.
+    //! How tables lie in memory: what [`TableOptions`](crate::TableOptions) asks for, and
+    //! [`TableRecord`](crate::TableRecord) says of one.
 
     pub use crate::catalog::{PartitionMap, PartitionNode, Scheme};
+    pub use crate::options::HashKind;
     pub use crate::owned::{ChainedLayout, OrderedLayout, QueueLayout};
+    pub use crate::shapes::{CuckooShape, DuoShape, RaceShape};
     pub use crate::slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
     pub use farslot_index::cuckoo::CuckooLayout;
     pub use farslot_index::duo::DuoLayout;
@@ -164,6 +171,7 @@ pub mod layout {
 pub mod metrics {
     //! What clients and nodes count.
 
+    pub use crate::calls::owner::later::LongCall;
     pub use crate::client_metrics::{
         ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics,
     };

@@ -15,7 +15,10 @@ use farslot::model::advise::{
     CuckooPlaces, CuckooReads, CuckooShape, DuoInsertion, Filling, RacePlaces,
 };
 use farslot::model::{ProbeDistribution, ReadSizeModel, TableLoad};
-use farslot::{DuoShape, RaceShape, read_cost};
+use farslot::{
+    layout::{DuoShape, RaceShape},
+    read_cost,
+};
 use serde::Serialize;
 use std::rc::Rc;
 

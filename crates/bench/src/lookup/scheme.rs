@@ -1,6 +1,9 @@
 //! The schemes whose lookups are measured side by side.
 
-use farslot::{CuckooShape, DuoShape, FieldSize, RaceShape, TableOptions};
+use farslot::{
+    FieldSize, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
+};
 use std::fmt;
 use std::str::FromStr;
 

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
-use farslot::NodeReport;
+use farslot::health::NodeReport;
 use serde_json::{Value, json};
 use std::time::Duration;
 

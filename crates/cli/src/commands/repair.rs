@@ -4,7 +4,7 @@ use super::tables::described_damage;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{ByteCount, Damage};
+use farslot::{ByteCount, health::Damage};
 
 /// The options of `farslot repair`.
 #[derive(clap::Args, Debug)]

@@ -9,7 +9,8 @@ use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
 use farslot::index::{IndexError, cuckoo, duo, race};
 use farslot::{
-    Listing, MemoryUse, NodeReport, Occupancy, PartitionReport, Store, StoreError, Survey, Table,
+    Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table,
+    health::{NodeReport, PartitionReport},
     layout::Scheme,
 };
 use farslot_operate::survey_fields;

@@ -6,7 +6,8 @@ use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use farslot::{
-    Evicting, FieldSize, HashKind, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions,
+    Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions,
+    layout::HashKind,
 };
 
 /// What a table shall be, beyond its capacity.

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
 use crate::shape::{SchemeShape, described};
-use farslot::DamagedEntry;
+use farslot::health::DamagedEntry;
 
 /// The options of `farslot tables`.
 #[derive(clap::Args, Debug)]

@@ -13,7 +13,7 @@ use super::record::{Key, Records};
 use super::redis_client::RedisClient;
 use super::system::{FarslotTable, Request, ServedStore, WorkloadSystem};
 use crate::{LabError, Progress, Result};
-use farslot::{Evicting, FieldSize, OpenOptions, RaceShape, Store, TableOptions};
+use farslot::{Evicting, FieldSize, OpenOptions, Store, TableOptions, layout::RaceShape};
 use farslot_bench::simulated::Zipf;
 use farslot_bench::{BenchReport, BenchRow};
 use rand::{RngExt, SeedableRng};

@@ -7,7 +7,8 @@ use super::region::{LOCK_AT, MARK_AT, entry_at};
 use super::*;
 use crate::fabrics::Fabric;
 use crate::{
-    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, TableOptions,
+    FieldSize, OpenOptions, Store, StoreError, TableOptions, shapes::CuckooShape, shapes::DuoShape,
+    shapes::RaceShape,
 };
 use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Executor};
 use std::rc::Rc;

@@ -173,7 +173,7 @@ impl TableOptions {
     /// Makes it a cuckoo table: fuller, with small lookups, and one writer at a time.
     ///
     /// ```
-    /// # use farslot::{CuckooShape, TableOptions};
+    /// # use farslot::{TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).cuckoo(CuckooShape::default());
     /// assert_eq!(options.scheme()?.name(), "cuckoo");
@@ -192,7 +192,7 @@ impl TableOptions {
     /// keeps an index of it in its own memory; so do readers, if there may be any.
     ///
     /// ```
-    /// # use farslot::{DuoShape, TableOptions};
+    /// # use farslot::{TableOptions, layout::DuoShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).duo(DuoShape::default());
     /// assert_eq!(options.scheme()?.name(), "duo");
@@ -211,7 +211,7 @@ impl TableOptions {
     /// may [grow](TableOptions::grow_to) while it is used.
     ///
     /// ```
-    /// # use farslot::{RaceShape, TableOptions};
+    /// # use farslot::{TableOptions, layout::RaceShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).race(RaceShape::default());
     /// assert_eq!(options.scheme()?.name(), "race");
@@ -298,7 +298,7 @@ impl TableOptions {
     /// memory for all of them belongs to it from the start, and is touched as it grows.
     ///
     /// ```
-    /// # use farslot::{RaceShape, TableOptions};
+    /// # use farslot::{TableOptions, layout::RaceShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// // Room for a thousand keys now, and for a million as they come.
     /// let options = TableOptions::new(1_000).race(RaceShape::default()).grow_to(1_000_000);
@@ -588,7 +588,7 @@ impl TableOptions {
     /// The hash function.
     ///
     /// ```
-    /// # use farslot::{FieldSize, HashKind, TableOptions};
+    /// # use farslot::{FieldSize, TableOptions, layout::HashKind};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let numbers = FieldSize::Fixed(8);
     /// let options = TableOptions::new(1_000).keys(numbers).values(numbers).hash(HashKind::Knuth);

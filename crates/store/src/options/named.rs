@@ -2,7 +2,7 @@
 
 use super::{HashKind, TableOptions};
 use crate::error::bad_option;
-use crate::{CuckooShape, DuoShape, OnRestart, RaceShape, Result};
+use crate::{OnRestart, Result, shapes::CuckooShape, shapes::DuoShape, shapes::RaceShape};
 use bytesize::ByteSize;
 use farslot_index::heap::Evicting;
 use farslot_index::{FieldSize, SchemeKind, SlotKind};

@@ -8,8 +8,8 @@ use crate::lease::Leased;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
 use crate::{
-    Access, CuckooShape, DuoShape, FieldSize, LookupOrder, OnRestart, Operation, RaceShape,
-    ReadPolicy, Result, SlotKind, StoreError, TableOptions, catalog::Scheme,
+    Access, FieldSize, LookupOrder, OnRestart, Operation, ReadPolicy, Result, SlotKind, StoreError,
+    TableOptions, catalog::Scheme, shapes::CuckooShape, shapes::DuoShape, shapes::RaceShape,
 };
 use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{

@@ -5,7 +5,8 @@ use super::Table;
 use crate::deduplicate::last_of_each_key;
 use crate::session::SessionRequest;
 use crate::{
-    Cursor, Occupancy, Operation, PartitionReport, Record, Result, StoreError, Survey, WriterChange,
+    Cursor, Occupancy, Operation, Record, Result, StoreError, Survey, WriterChange,
+    nodes::PartitionReport,
 };
 use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
@@ -203,7 +204,7 @@ impl Table {
     /// What the fabric says.
     ///
     /// ```
-    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -224,7 +225,7 @@ impl Table {
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
     ///
     /// ```
-    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -255,7 +256,7 @@ impl Table {
     /// the fabric says.
     ///
     /// ```
-    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -288,7 +289,7 @@ impl Table {
     /// As [`Table::take_over`], without [`WriterAlive`](farslot_index::IndexError::WriterAlive).
     ///
     /// ```
-    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -370,7 +371,7 @@ impl Table {
     /// What the fabric says; another client may then have to [take over](Table::take_over).
     ///
     /// ```
-    /// # use farslot::{CuckooShape, Store, TableOptions};
+    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;

@@ -6,8 +6,9 @@ use farslot::fabric::sim::World;
 use farslot::fabric::{NodeId, RegionId};
 use farslot::index::SlotKind;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Operation, RaceShape, Store, Table, TableOptions,
+    FieldSize, Operation, Store, Table, TableOptions,
     layout::KeyRule,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::ops::Range;
 

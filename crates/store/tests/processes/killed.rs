@@ -6,8 +6,8 @@ use crate::roles::{BUILT, CHURNED, LASTING, Other, is_whole, value_of};
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Survey, Table,
-    TableOptions,
+    FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::common::{Served, patient};
 use farslot::fabric::{FabricError, Rights};
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, SlotKind, Store,
-    StoreError, Table, TableOptions,
+    ErrorKind, FieldSize, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 
 fn options(slot: SlotKind) -> TableOptions {

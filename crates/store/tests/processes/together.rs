@@ -4,7 +4,8 @@ use crate::common::Served;
 use crate::roles::{Other, is_whole, value_of};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, RaceShape, SlotKind, Store, StoreError, Table, TableOptions,
+    FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 
 const PROCESSES: u64 = 8;

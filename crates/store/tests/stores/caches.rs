@@ -3,7 +3,8 @@
 
 use farslot::index::{GET, IndexError};
 use farslot::{
-    Cache, CuckooShape, FieldSize, OpenOptions, RaceShape, Store, StoreError, Table, TableOptions,
+    Cache, FieldSize, OpenOptions, Store, StoreError, Table, TableOptions,
+    layout::{CuckooShape, RaceShape},
 };
 use std::time::Duration;
 

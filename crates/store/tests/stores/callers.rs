@@ -6,9 +6,10 @@ use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::{EndpointExt, Executor, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    Access, DuoShape, FieldSize, OpenOptions, Operation, Server, ServerOptions, Store, StoreError,
+    Access, FieldSize, OpenOptions, Operation, Server, ServerOptions, Store, StoreError,
     TableOptions,
     admission::{Rate, Secret, TableGrant},
+    layout::DuoShape,
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -2,8 +2,8 @@
 //! hold.
 
 use farslot::{
-    CuckooShape, FieldSize, LookupOrder, OpenOptions, Store, Table, TableOptions, TableRecord,
-    layout::Scheme,
+    FieldSize, LookupOrder, OpenOptions, Store, Table, TableOptions, TableRecord,
+    layout::CuckooShape, layout::Scheme,
 };
 
 fn options(capacity: u64) -> TableOptions {

@@ -127,7 +127,7 @@ fn values_are_replaced_and_counted_up_in_one_step() {
     let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
     store.create("race", &TableOptions::default()).unwrap();
     store.create("linear", &TableOptions::new(1_000)).unwrap();
-    let cuckoo = TableOptions::new(100).cuckoo(farslot::CuckooShape::default());
+    let cuckoo = TableOptions::new(100).cuckoo(farslot::layout::CuckooShape::default());
     store.create("cuckoo", &cuckoo).unwrap();
     for name in ["race", "linear"] {
         let table = store.table(name).unwrap();

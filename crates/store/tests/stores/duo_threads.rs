@@ -3,7 +3,8 @@
 use farslot::fabric::Limits;
 use farslot::index::IndexError;
 use farslot::{
-    DuoShape, FieldSize, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions,
+    FieldSize, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::DuoShape,
 };
 use farslot_testbed::PATIENCE;
 use std::collections::BTreeMap;

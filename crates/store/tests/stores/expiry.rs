@@ -1,8 +1,9 @@
 //! Records with a time to live.
 
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, Expiry, FieldSize, IndexError, OpenOptions, Operation,
-    Outcome, RaceShape, Server, Store, TableOptions,
+    ErrorKind, Expiry, FieldSize, IndexError, OpenOptions, Operation, Outcome, Server, Store,
+    TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

@@ -4,9 +4,9 @@ use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, RaceShape, Server, ServerOptions,
-    Store, StoreError,
+    ErrorKind, FieldSize, OpenOptions, Server, ServerOptions, Store, StoreError,
     admission::{Rate, Secret},
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use farslot::{TableOptions, admission::TableGrant};
 

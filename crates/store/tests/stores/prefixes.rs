@@ -7,8 +7,10 @@ use farslot::fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot::fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, RegionId, Rights};
 use farslot::index::IndexError;
 use farslot::{
-    Access, CuckooShape, DuoShape, ErrorKind, FieldSize, OpenOptions, Operation, Outcome,
-    RaceShape, Server, ServerOptions, Store, StoreError, TableOptions, admission::TableGrant,
+    Access, ErrorKind, FieldSize, OpenOptions, Operation, Outcome, Server, ServerOptions, Store,
+    StoreError, TableOptions,
+    admission::TableGrant,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -2,8 +2,8 @@
 //! slot.
 
 use farslot::{
-    CuckooShape, Cursor, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, Store,
-    Table, TableOptions, Value,
+    Cursor, FieldSize, Operation, Outcome, SlotKind, Store, Table, TableOptions, Value,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

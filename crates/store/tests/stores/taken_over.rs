@@ -1,7 +1,8 @@
 //! Writers that were taken over from, and go on.
 
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, Server, SlotKind, Store, Table, TableOptions,
+    ErrorKind, FieldSize, Server, SlotKind, Store, Table, TableOptions,
+    layout::{CuckooShape, DuoShape},
 };
 
 fn options(of: &str) -> TableOptions {

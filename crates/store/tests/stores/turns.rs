@@ -11,8 +11,8 @@ use farslot::fabric::{
 };
 use farslot::index::{GET, IndexError};
 use farslot::{
-    ErrorKind, FieldSize, Operation, Outcome, RaceShape, Server, ServerOptions, SlotKind, Store,
-    StoreError, TableOptions, TableRecord, admission::TableGrant,
+    ErrorKind, FieldSize, Operation, Outcome, Server, ServerOptions, SlotKind, Store, StoreError,
+    TableOptions, TableRecord, admission::TableGrant, layout::RaceShape,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

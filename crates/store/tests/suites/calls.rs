@@ -5,8 +5,8 @@ use crate::common::{Served, patient};
 use farslot::fabric::VerbKind;
 use farslot::index::{GET, IndexError};
 use farslot::{
-    Access, CuckooShape, FieldSize, OpenOptions, RaceShape, SlotKind, Store, StoreError,
-    TableOptions,
+    Access, FieldSize, OpenOptions, SlotKind, Store, StoreError, TableOptions,
+    layout::{CuckooShape, RaceShape},
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, HashKind, RaceShape, SlotKind, StoreError,
-    TableOptions,
+    ErrorKind, FieldSize, SlotKind, StoreError, TableOptions,
+    layout::{CuckooShape, DuoShape, HashKind, RaceShape},
 };
 use farslot_testbed::Fabric;
 

@@ -3,8 +3,9 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, HashKind, SlotKind, StoreError, Survey, Table, TableOptions,
+    FieldSize, SlotKind, StoreError, Survey, Table, TableOptions,
     layout::Scheme,
+    layout::{CuckooShape, HashKind},
 };
 
 fn options(capacity: u64) -> TableOptions {

@@ -4,8 +4,9 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    DuoShape, FieldSize, HashKind, SlotKind, Store, StoreError, Survey, Table, TableOptions,
+    FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions,
     layout::Scheme,
+    layout::{DuoShape, HashKind},
 };
 
 fn options(capacity: u64, shape: DuoShape) -> TableOptions {

@@ -3,8 +3,9 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, HashKind, RaceShape, SlotKind, StoreError, Survey, Table,
-    TableOptions, layout::Scheme,
+    FieldSize, SlotKind, StoreError, Survey, Table, TableOptions,
+    layout::Scheme,
+    layout::{CuckooShape, DuoShape, HashKind, RaceShape},
 };
 
 fn options(capacity: u64) -> TableOptions {

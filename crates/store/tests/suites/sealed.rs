@@ -3,7 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, FieldSize, HashKind, SlotKind, StoreError, Survey, TableOptions,
+    FieldSize, SlotKind, StoreError, Survey, TableOptions,
+    layout::{CuckooShape, HashKind},
     layout::{Scheme, SealedForm},
 };
 

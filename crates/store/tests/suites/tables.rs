@@ -3,8 +3,8 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, Operation, Outcome, RaceShape, SlotKind, StoreError, Survey,
-    Table, TableOptions, Value,
+    FieldSize, Operation, Outcome, SlotKind, StoreError, Survey, Table, TableOptions, Value,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::collections::HashMap;
 

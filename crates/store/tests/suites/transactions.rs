@@ -1,7 +1,9 @@
 //! Transactions over the tables of a store.
 
 use crate::common::TestStore;
-use farslot::{ErrorKind, FieldSize, KeyRange, RaceShape, Result, Store, StoreError, TableOptions};
+use farslot::{
+    ErrorKind, FieldSize, KeyRange, Result, Store, StoreError, TableOptions, layout::RaceShape,
+};
 use std::thread;
 
 const ACCOUNTS: u8 = 8;

@@ -3,8 +3,9 @@
 use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
+    FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
     layout::Scheme,
+    layout::{CuckooShape, DuoShape},
 };
 
 fn options(capacity: u64) -> TableOptions {

@@ -3,7 +3,7 @@
 use super::scrape::{Scrape, scrape};
 use crate::commands::stat::counts_of;
 use crate::failure::{Failure, Result};
-use farslot::{NodeReport, Occupancy, Store, Table};
+use farslot::{Occupancy, Store, Table, health::NodeReport};
 use std::time::Instant;
 
 /// A store that is looked at.

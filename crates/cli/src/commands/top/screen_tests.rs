@@ -1,5 +1,5 @@
 use super::*;
-use farslot::{FabricError, MemoryUse, NodeReport, Occupancy};
+use farslot::{FabricError, MemoryUse, Occupancy, health::NodeReport};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Instant;

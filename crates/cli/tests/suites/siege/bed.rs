@@ -5,8 +5,8 @@ use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::tcp::{ConnectOptions, admission};
 use farslot::fabric::{Limits, RegionId};
 use farslot::{
-    FieldSize, OpenOptions, Operation, RaceShape, SlotKind, Store, TableOptions, TableRecord,
-    admission::Secret,
+    FieldSize, OpenOptions, Operation, SlotKind, Store, TableOptions, TableRecord,
+    admission::Secret, layout::RaceShape,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;

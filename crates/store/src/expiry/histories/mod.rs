@@ -8,7 +8,7 @@ mod model;
 
 use super::broken::{self, ExpiryBreach};
 use crate::turns::TurnSchedule;
-use crate::{FieldSize, RaceShape, SlotKind, Store, TableOptions};
+use crate::{FieldSize, SlotKind, Store, TableOptions, shapes::RaceShape};
 use clients::{Client, KEYS, Record, STEPS};
 use farslot_check::{CheckError, RegisterMap, check};
 use farslot_fabric::NodeId;

@@ -10,8 +10,8 @@ mod tables;
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId};
 use farslot::{
-    CuckooShape, DuoShape, FieldSize, OpenOptions, RaceShape, Server, Store, StoreError,
-    TableOptions,
+    FieldSize, OpenOptions, Server, Store, StoreError, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 
 const SIMULATED: &str = "sim://cx5-edr?seed=3&memory=64MiB&nodes=3";

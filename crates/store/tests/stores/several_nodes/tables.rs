@@ -6,8 +6,8 @@ use super::{
 use farslot::fabric::NodeId;
 use farslot::index::IndexError;
 use farslot::{
-    CuckooShape, DuoShape, KeyRange, OpenOptions, RaceShape, Server, SlotKind, Store, StoreError,
-    Table, TableOptions,
+    KeyRange, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};

@@ -2,7 +2,8 @@
 
 use super::{fill, go_on, kinds, record, sorted_in, store};
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, Store, StoreError, TableOptions,
+    ErrorKind, FieldSize, Store, StoreError, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
     snapshots::{SnapshotError, is_unfinished},
 };
 use std::ops::ControlFlow;

@@ -7,8 +7,8 @@ mod damaged;
 mod resumed;
 
 use farslot::{
-    CuckooShape, DuoShape, ErrorKind, FieldSize, RaceShape, Server, SlotKind, Store, StoreError,
-    Table, TableOptions,
+    ErrorKind, FieldSize, Server, SlotKind, Store, StoreError, Table, TableOptions,
+    layout::{CuckooShape, DuoShape, RaceShape},
     snapshots::{SnapshotError, SnapshotProgress, check_snapshot, list_snapshots},
 };
 use std::ops::ControlFlow;

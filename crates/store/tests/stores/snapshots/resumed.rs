@@ -219,7 +219,7 @@ fn a_table_whose_records_have_moved_begins_again() {
 fn a_table_over_several_nodes_begins_again_when_the_records_of_one_have_moved() {
     let options = any(SlotKind::Heap)
         .capacity(40_000)
-        .cuckoo(farslot::CuckooShape::default());
+        .cuckoo(farslot::layout::CuckooShape::default());
     for moves in [false, true] {
         let directory = TempDir::new().unwrap();
         let [(_first, one), (_second, other)] = [nodes(3), nodes(3)];
@@ -244,7 +244,7 @@ fn a_table_over_several_nodes_begins_again_when_the_records_of_one_have_moved() 
 #[test]
 fn a_thread_of_the_same_store_that_moves_records_meanwhile_ends_a_snapshot() {
     let options = any(SlotKind::Heap).capacity(MOVING + 1_000);
-    let options = options.duo(farslot::DuoShape::default());
+    let options = options.duo(farslot::layout::DuoShape::default());
     let (store, directory) = (store(), TempDir::new().unwrap());
     filled(&store, &options, MOVING);
     // It writes as the same writer.
