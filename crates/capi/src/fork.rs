@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many forks this process is away from the one that first opened a store.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-type Handler = Option<unsafe extern "C" fn()>;
+type ForkHandler = Option<unsafe extern "C" fn()>;
 
 // SAFETY: as POSIX declares it.
 unsafe extern "C" {
-    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
+    fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
 }
 
 unsafe extern "C" fn in_child() {

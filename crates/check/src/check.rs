@@ -14,7 +14,7 @@ use crate::{HistoryClient, SequentialModel};
 /// Steps that may be spent on making a counterexample smaller.
 const SHRINK_STEPS: u64 = 1_000_000;
 
-type Entries<'a, M> = Vec<(
+type KeyEntries<'a, M> = Vec<(
     usize,
     &'a Entry<<M as SequentialModel>::Key, <M as SequentialModel>::Op, <M as SequentialModel>::Ret>,
 )>;
@@ -126,7 +126,7 @@ impl Checker {
         history: &History<M::Key, M::Op, M::Ret>,
         model: &M,
     ) -> Result<Summary, CheckError> {
-        let mut keys: BTreeMap<&M::Key, Entries<'_, M>> = BTreeMap::new();
+        let mut keys: BTreeMap<&M::Key, KeyEntries<'_, M>> = BTreeMap::new();
         for (index, entry) in history.entries().iter().enumerate() {
             keys.entry(&entry.key).or_default().push((index, entry));
         }
@@ -171,7 +171,7 @@ impl Checker {
         &self,
         model: &M,
         key: &M::Key,
-        entries: &Entries<'_, M>,
+        entries: &KeyEntries<'_, M>,
         calls: &KeyCalls<'_, M>,
     ) -> Violation {
         let fails = |calls: &KeyCalls<'_, M>, limit| {
@@ -216,7 +216,7 @@ impl Checker {
 }
 
 /// The calls that matter: those that may have had an effect.
-fn calls<'a, M: SequentialModel>(entries: &Entries<'a, M>) -> KeyCalls<'a, M> {
+fn calls<'a, M: SequentialModel>(entries: &KeyEntries<'a, M>) -> KeyCalls<'a, M> {
     let call = |id: usize, entry: &'a Entry<M::Key, M::Op, M::Ret>| {
         let done = match &entry.outcome {
             Outcome::Returned { ret, end } => Some(CallReturn {

@@ -13,10 +13,11 @@
 //! | `/` | a page that draws the metrics, for people |
 //!
 //! What they show is a [`Source`]: a memory node ([`NodeMetrics`]), its snapshots
-//! ([`SnapshotMetrics`]), or a program's tables ([`ClientMetrics`](farslot::metrics::ClientMetrics)).
-//! Metrics are collected when they are asked for, at most twice a second, and cost nothing
-//! otherwise. Of the tables that somebody asks for every slot is read, one table at a time, in a
-//! thread of its own that rests four fifths of the time.
+//! ([`SnapshotMetrics`]), or a program's tables
+//! ([`ClientMetrics`](farslot::metrics::ClientMetrics)). Metrics are collected when they are asked
+//! for, at most twice a second, and cost nothing otherwise. Of the tables that somebody asks for
+//! every slot is read, one table at a time, in a thread of its own that rests four fifths of the
+//! time.
 //!
 //! A program with a registry of its own (the crate `prometheus-client`) needs no page: with the
 //! feature `prometheus-client`, `Collected` adds a source's metrics to the registry.

@@ -86,9 +86,8 @@ pub struct OpenOptions {
     pub lookup_order: LookupOrder,
     /// Whether the writer of a cuckoo table keeps in its memory where each record could also be,
     /// and so knows, nearly always without a round trip, which insertions have no place, and which
-    /// records others move
-    /// ([`CuckooLayout::predetermination_bytes`](farslot_index::cuckoo::CuckooLayout::predetermination_bytes) for
-    /// each partition; it reads the table once when it becomes the writer).
+    /// records others move (`CuckooLayout::predetermination_bytes` for each partition; it reads the
+    /// table once when it becomes the writer).
     pub predetermination: bool,
     /// By what operations are done: one-sided verbs, or calls of the owner.
     pub access: Access,

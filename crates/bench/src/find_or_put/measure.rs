@@ -29,7 +29,7 @@ pub fn measure(
 ) -> Result<Vec<BenchRow>> {
     options.check()?;
     let names = std::iter::once(set.name()).chain(others.iter().map(|other| other.name()));
-    let mut samples = Samples::new(options, names.map(str::to_owned).collect());
+    let mut samples = RunSamples::new(options, names.map(str::to_owned).collect());
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     random.set_stream(ranks.rank() as u64);
     for repetition in 1..=options.repetitions {
@@ -170,7 +170,7 @@ fn monotonic() -> u64 {
 }
 
 /// Rates by mix, load and subject; behind the subjects the limit.
-pub(super) struct Samples {
+pub(super) struct RunSamples {
     names: Vec<String>,
     loads: usize,
     rates: Vec<Vec<f64>>,
@@ -178,7 +178,7 @@ pub(super) struct Samples {
     full: Vec<u64>,
 }
 
-impl Samples {
+impl RunSamples {
     pub(super) fn new(options: &Options, names: Vec<String>) -> Self {
         let (mixes, loads) = (options.mixes.len(), options.loads.len());
         Self {

@@ -2,7 +2,7 @@
 //! the table: rates in virtual time.
 
 use super::draw::{self, InsertSpan, Mix};
-use super::measure::{Samples, counted, expect};
+use super::measure::{RunSamples, counted, expect};
 use super::network::{chunks, find_or_put_all, random_buckets, swap_all};
 use super::options::Options;
 use super::subject::Answers;
@@ -31,7 +31,7 @@ pub fn measure_simulated(
     progress: Progress<'_>,
 ) -> Result<Vec<BenchRow>> {
     options.check()?;
-    let mut samples = Samples::new(options, vec!["set".into()]);
+    let mut samples = RunSamples::new(options, vec!["set".into()]);
     for repetition in 0..options.repetitions {
         for (of_mix, mix) in options.mixes.iter().enumerate() {
             let of = options.repetitions;

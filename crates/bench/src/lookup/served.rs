@@ -249,9 +249,9 @@ impl StoreBench<'_> {
             threads: (!scheme.learns() && !writer_alone)
                 .then(threads::available)
                 .filter(|threads| *threads > 1),
-            hits: Samples::new(),
+            hits: LatencySamples::new(),
             hits_of_threads: Vec::new(),
-            misses: self.options.misses.then(Samples::new),
+            misses: self.options.misses.then(LatencySamples::new),
             writes: (self.measure.writes && !scheme.is_built()).then(Default::default),
         })
     }
@@ -327,10 +327,10 @@ struct FilledTable {
     memory: Memory,
     /// Threads that are measured together too.
     threads: Option<usize>,
-    hits: Samples,
+    hits: LatencySamples,
     /// Of all threads together.
     hits_of_threads: Vec<f64>,
-    misses: Option<Samples>,
+    misses: Option<LatencySamples>,
     /// Writes/s of each of [`timed::WRITES`].
     writes: Option<[Vec<f64>; timed::WRITES.len()]>,
 }
@@ -437,14 +437,14 @@ impl Memory {
 }
 
 /// Repeated measurements of lookups of one kind.
-struct Samples {
+struct LatencySamples {
     per_second: Vec<f64>,
     /// Nanoseconds of single lookups.
     latency: Histogram<u64>,
     counts: ClientCounts,
 }
 
-impl Samples {
+impl LatencySamples {
     fn new() -> Self {
         Self {
             per_second: Vec::new(),

@@ -37,7 +37,7 @@ use options::Ceiling;
 pub use options::{Fabric, Options};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use reads::Reads;
+use reads::InFlightReads;
 
 /// Measures READs and what they are held against in turns.
 ///
@@ -49,7 +49,7 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
     progress("filling the memory");
     let (fabric, rows) = match options.fabric {
         Fabric::Tcp => {
-            let reads = Reads::over_tcp(options)?;
+            let reads = InFlightReads::over_tcp(options)?;
             let fabric = match options.tls {
                 false => "TCP over loopback, one client thread and one agent thread",
                 true => "TCP under TLS over loopback, one client thread and one agent thread",
@@ -60,14 +60,14 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
             )
         }
         Fabric::Shm => {
-            let (reads, mapping) = Reads::over_shm(options)?;
+            let (reads, mapping) = InFlightReads::over_shm(options)?;
             let page = mapping.info().page_bytes >> 10;
             let fabric = format!("shared memory, one client thread, in pages of {page} KiB");
             let rows = measure(options, reads, Some(&Loads(mapping)), progress)?;
             (fabric, rows)
         }
         Fabric::Verbs => {
-            let (reads, device) = Reads::over_verbs(options)?;
+            let (reads, device) = InFlightReads::over_verbs(options)?;
             let fabric = format!("RDMA verbs through {device}, one client thread");
             (fabric, measure(options, reads, None, progress)?)
         }
@@ -81,12 +81,12 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<BenchReport> {
 
 fn measure<E: Endpoint, S>(
     options: &Options,
-    mut reads: Reads<E, S>,
+    mut reads: InFlightReads<E, S>,
     ceiling: Option<&dyn Ceiling>,
     progress: Progress<'_>,
 ) -> Result<Vec<BenchRow>> {
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
-    let mut samples = Samples::default();
+    let mut samples = RawSamples::default();
     for repetition in 1..=options.repetitions {
         let of = options.repetitions;
         progress(&format!("repetition {repetition} of {of}"));
@@ -107,7 +107,7 @@ fn measure<E: Endpoint, S>(
 }
 
 #[derive(Default)]
-struct Samples {
+struct RawSamples {
     /// READs/s.
     reads: Vec<f64>,
     /// READs/s that the ceiling stands for.
@@ -117,7 +117,7 @@ struct Samples {
     limit_latency: Vec<[f64; 2]>,
 }
 
-impl Samples {
+impl RawSamples {
     fn rows(&self, options: &Options, ceiling: Option<&dyn Ceiling>) -> Vec<BenchRow> {
         let size = options.read_bytes;
         let of =

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const SPIN: Duration = Duration::from_millis(1);
 
 /// A client of memory, and what serves it.
-pub(super) struct Reads<E: Endpoint, S> {
+pub(super) struct InFlightReads<E: Endpoint, S> {
     executor: Executor<E>,
     _served: S,
 }
@@ -53,7 +53,7 @@ fn region(options: &Options) -> RegionSpec {
     }
 }
 
-impl Reads<TcpEndpoint, Agent> {
+impl InFlightReads<TcpEndpoint, Agent> {
     /// Through an agent of this process.
     pub(super) fn over_tcp(options: &Options) -> Result<Self> {
         let node = Node::embedded(&[region(options)])?;
@@ -86,7 +86,7 @@ impl Reads<TcpEndpoint, Agent> {
     }
 }
 
-impl Reads<VerbsEndpoint, verbs::Agent> {
+impl InFlightReads<VerbsEndpoint, verbs::Agent> {
     /// Through this machine's NIC. Beside it the device's name.
     pub(super) fn over_verbs(options: &Options) -> Result<(Self, String)> {
         let node = Node::embedded(&[region(options)])?;
@@ -106,7 +106,7 @@ impl Reads<VerbsEndpoint, verbs::Agent> {
     }
 }
 
-impl Reads<ShmEndpoint, Node> {
+impl InFlightReads<ShmEndpoint, Node> {
     /// Through a mapping of memory that is served by name, as another process would have it. Beside
     /// it that mapping, for plain loads.
     pub(super) fn over_shm(options: &Options) -> Result<(Self, Node)> {
@@ -125,7 +125,7 @@ impl Reads<ShmEndpoint, Node> {
     }
 }
 
-impl<E: Endpoint, S> Reads<E, S> {
+impl<E: Endpoint, S> InFlightReads<E, S> {
     /// READs/s with [`Options::outstanding`] under way.
     pub(super) fn rate(&mut self, options: &Options, random: &mut ChaCha8Rng) -> Result<f64> {
         let places = draw(options, options.operations, random);

@@ -4,7 +4,7 @@ use super::request::{Command, DatabaseCommand, Moment, Request, Session, integer
 use crate::failure::Failure;
 use crate::number;
 
-type Parsed<'r> = Result<Request<'r>, Failure>;
+type ParsedServerCommand<'r> = Result<Request<'r>, Failure>;
 
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 const FAST: &[&str] = &["loading", "stale", "fast"];
@@ -48,22 +48,22 @@ commands! {
     "flushall" -1 WRITE false, |a, _| flush(a, true), "Removes all keys of all databases.";
 }
 
-fn session(session: Session<'_>) -> Parsed<'_> {
+fn session(session: Session<'_>) -> ParsedServerCommand<'_> {
     Ok(Request::Session(session))
 }
 
-fn keyspace(command: DatabaseCommand<'_>) -> Parsed<'_> {
+fn keyspace(command: DatabaseCommand<'_>) -> ParsedServerCommand<'_> {
     Ok(Request::Keyspace(command))
 }
 
-fn ping<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn ping<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     if arguments.len() > 2 {
         return Err(Failure::Arity("ping".into()));
     }
     session(Session::Ping(arguments.get(1).copied()))
 }
 
-fn hello<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn hello<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     let version = match arguments.get(1) {
         None => None,
         Some(text) => Some(number::integer(text).ok_or(Failure::NoProtocolVersion)?),
@@ -94,7 +94,7 @@ fn hello<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     })
 }
 
-fn auth<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn auth<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     session(match arguments {
         [_, secret] => Session::Auth { user: None, secret },
         [_, user, secret] => Session::Auth {
@@ -105,7 +105,7 @@ fn auth<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     })
 }
 
-fn command<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn command<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     let Some(what) = arguments.get(1) else {
         return session(Session::CommandInfo(None));
     };
@@ -120,7 +120,7 @@ fn command<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     })
 }
 
-fn client<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn client<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     let given = arguments.len();
     let known = [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4)];
     let found = known.into_iter().find(|(name, _)| is(arguments[1], name));
@@ -138,7 +138,7 @@ fn client<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     })
 }
 
-fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     match arguments {
         [_, what] if is(what, "whoami") => session(Session::WhoAmI),
         [_, what, ..] if is(what, "whoami") => Err(Failure::Arity("acl|whoami".into())),
@@ -146,7 +146,7 @@ fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     }
 }
 
-fn slow_log<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn slow_log<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     /// How many are told of if no number is given, as in Redis.
     const LATEST: usize = 10;
     let what = arguments[1];
@@ -171,7 +171,7 @@ fn unknown(command: &'static str, name: &[u8]) -> Failure {
     Failure::UnknownSubcommand { command, name }
 }
 
-fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     let cursor = std::str::from_utf8(arguments[1]).ok();
     let cursor = cursor.and_then(|cursor| cursor.parse().ok());
     let cursor = cursor.ok_or(Failure::Cursor)?;
@@ -203,7 +203,7 @@ fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     })
 }
 
-fn flush<'r>(arguments: &[&'r [u8]], all: bool) -> Parsed<'r> {
+fn flush<'r>(arguments: &[&'r [u8]], all: bool) -> ParsedServerCommand<'r> {
     match arguments {
         [_] => keyspace(DatabaseCommand::Flush { all }),
         [_, how] if is(how, "sync") || is(how, "async") => keyspace(DatabaseCommand::Flush { all }),

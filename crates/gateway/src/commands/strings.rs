@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::number;
 use crate::step::{ExpiryChange, Set, SetOnly, SetReply, Step, check_length};
 
-type Parsed<'r> = Result<Request<'r>, Failure>;
+type ParsedStringCommand<'r> = Result<Request<'r>, Failure>;
 /// Keys, each with its value.
 type Pairs<'r> = Vec<(&'r [u8], &'r [u8])>;
 
@@ -62,12 +62,12 @@ commands! {
     "incrbyfloat" 3 FAST_WRITE ONE, add_float, "Adds to a number with a fraction.";
 }
 
-fn one<'r>(arguments: &[&'r [u8]], step: Step<'r>) -> Parsed<'r> {
+fn one<'r>(arguments: &[&'r [u8]], step: Step<'r>) -> ParsedStringCommand<'r> {
     Ok(Request::One(arguments[1], step))
 }
 
 /// The same step on each key.
-fn each<'r>(arguments: &[&'r [u8]], step: Step<'r>, join: ReplyJoin) -> Parsed<'r> {
+fn each<'r>(arguments: &[&'r [u8]], step: Step<'r>, join: ReplyJoin) -> ParsedStringCommand<'r> {
     if let [_, key] = arguments
         && join == ReplyJoin::Sum
     {
@@ -83,7 +83,7 @@ fn value(value: &[u8]) -> Result<&[u8], Failure> {
     Ok(value)
 }
 
-fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
+fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> ParsedStringCommand<'r> {
     let mut set = Set::to(value(arguments[2])?);
     let mut given = ExpiryOption::default();
     let mut options = arguments[3..].iter();
@@ -108,7 +108,7 @@ fn set<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
     one(arguments, Step::Set(set))
 }
 
-fn set_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn set_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let set = Set {
         only: Some(SetOnly::IfAbsent),
         reply: SetReply::Flag,
@@ -122,7 +122,7 @@ fn set_expiring<'r>(
     moment: Moment,
     unit: Unit,
     command: &'static str,
-) -> Parsed<'r> {
+) -> ParsedStringCommand<'r> {
     let set = Set {
         expiry: ExpiryChange::At(unit.after(moment, integer(arguments[2])?, command)?),
         ..Set::to(value(arguments[3])?)
@@ -130,7 +130,7 @@ fn set_expiring<'r>(
     one(arguments, Step::Set(set))
 }
 
-fn get_set<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn get_set<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let set = Set {
         reply: SetReply::Previous,
         ..Set::to(value(arguments[2])?)
@@ -138,7 +138,7 @@ fn get_set<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
     one(arguments, Step::Set(set))
 }
 
-fn get_expire<'r>(arguments: &[&'r [u8]], moment: Moment) -> Parsed<'r> {
+fn get_expire<'r>(arguments: &[&'r [u8]], moment: Moment) -> ParsedStringCommand<'r> {
     let mut options = arguments[2..].iter();
     let mut given = ExpiryOption::default();
     while let Some(option) = options.next() {
@@ -158,35 +158,35 @@ fn pairs<'r>(arguments: &[&'r [u8]], command: &str) -> Result<Pairs<'r>, Failure
     pairs.collect()
 }
 
-fn set_many<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn set_many<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let pairs = pairs(arguments, "mset")?.into_iter();
     let steps = pairs.map(|(key, value)| (key, Step::Set(Set::to(value))));
     Ok(Request::Each(steps.collect(), ReplyJoin::Status))
 }
 
-fn set_many_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn set_many_absent<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let pairs = pairs(arguments, "msetnx")?;
     Ok(Request::Keyspace(DatabaseCommand::SetAbsent(pairs)))
 }
 
-fn get_range<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn get_range<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let (start, end) = (integer(arguments[2])?, integer(arguments[3])?);
     one(arguments, Step::GetRange(start, end))
 }
 
-fn set_range<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn set_range<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let at = integer(arguments[2])?;
     let at = usize::try_from(at).map_err(|_| Failure::Offset)?;
     one(arguments, Step::SetRange(at, arguments[3]))
 }
 
-fn subtract<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn subtract<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let by = integer(arguments[2])?;
     let by = by.checked_neg().ok_or(Failure::DecrementOverflow)?;
     one(arguments, Step::Add(by))
 }
 
-fn add_float<'r>(arguments: &[&'r [u8]], _: Moment) -> Parsed<'r> {
+fn add_float<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedStringCommand<'r> {
     let by = number::float(arguments[2]).ok_or(Failure::NoFloat)?;
     one(arguments, Step::AddFloat(by))
 }

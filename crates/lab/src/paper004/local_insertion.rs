@@ -20,7 +20,7 @@ pub(crate) const SCALE: Scale = Scale {
 
 const OCCUPANCIES: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-type Hashing = BuildHasherDefault<DefaultHasher>;
+type PlainHashing = BuildHasherDefault<DefaultHasher>;
 
 const DESIGNS: [&str; 4] = ["SmartCuckoo", "CHS", "BCHT", "libcuckoo-like"];
 
@@ -49,7 +49,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let filled = threads::in_order(DESIGNS.len(), |design| {
         progress(DESIGNS[design]);
         let keys = random_integers(scale.seed_of(0));
-        let hashing = Hashing::default();
+        let hashing = PlainHashing::default();
         let drop = WhenFull::Drop;
         Ok(match design {
             0 => fill(&mut smart(scale.slots)?, keys, &OCCUPANCIES, drop),
@@ -117,7 +117,7 @@ fn after_removals(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>
             0 => replaced(&mut smart(scale.slots)?, scale, at),
             _ => {
                 let slots = scale.slots as usize;
-                let mut table = CuckooWithStash::with_slots(slots, 0, Hashing::default());
+                let mut table = CuckooWithStash::with_slots(slots, 0, PlainHashing::default());
                 replaced(&mut table, scale, at)
             }
         };

@@ -23,7 +23,7 @@ pub(crate) const SCALE: Scale = Scale {
 /// The figure's occupancies, as far as they are in its text or follow from random-graph theory.
 const OCCUPANCIES: [f64; 6] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-type Hashing = BuildHasherDefault<DefaultHasher>;
+type LoopHashing = BuildHasherDefault<DefaultHasher>;
 
 /// The paper's RandomInteger: uniform 32-bit integers.
 pub(crate) fn random_integers(seed: u64) -> impl Iterator<Item = u32> {
@@ -32,9 +32,9 @@ pub(crate) fn random_integers(seed: u64) -> impl Iterator<Item = u32> {
 }
 
 /// A table of exactly so many one-slot buckets and no stash.
-pub(crate) fn smart(slots: u64) -> Result<SmartCuckooMap<u32, u32, Hashing>> {
+pub(crate) fn smart(slots: u64) -> Result<SmartCuckooMap<u32, u32, LoopHashing>> {
     let of_slots = usize::try_from(slots).unwrap_or(usize::MAX);
-    let map = SmartCuckooMap::with_slots_and_hasher(of_slots, Hashing::default());
+    let map = SmartCuckooMap::with_slots_and_hasher(of_slots, LoopHashing::default());
     let mut map = map.map_err(|error| LabError::bad("slots", slots, error.to_string()))?;
     map.set_stash_limit(0);
     map.track_subgraphs();
@@ -54,7 +54,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let steps = match design {
             0 => {
                 let slots = scale.slots as usize;
-                let mut chs = CuckooWithStash::with_slots(slots, 0, Hashing::default());
+                let mut chs = CuckooWithStash::with_slots(slots, 0, LoopHashing::default());
                 offered(&mut chs, keys)
             }
             _ => offered(&mut smart(scale.slots)?, keys),

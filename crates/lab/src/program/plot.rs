@@ -23,7 +23,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(150, 150, 150),
 ];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type PlotArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawingResult = Result<(), Box<dyn Error>>;
 
 /// One plot.
@@ -53,7 +53,7 @@ fn drawn(plots: &[&Plot]) -> String {
     text
 }
 
-fn draw(plot: &Plot, area: &Area<'_>) -> DrawingResult {
+fn draw(plot: &Plot, area: &PlotArea<'_>) -> DrawingResult {
     let x = range(
         &plot.x,
         plot.lines
@@ -96,7 +96,7 @@ fn range(axis: &Axis, values: impl Iterator<Item = f64> + Clone) -> Range<f64> {
     from..most + room
 }
 
-fn draw_on<X, Y>(plot: &Plot, area: &Area<'_>, x: X, y: Y) -> DrawingResult
+fn draw_on<X, Y>(plot: &Plot, area: &PlotArea<'_>, x: X, y: Y) -> DrawingResult
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -137,7 +137,7 @@ where
 }
 
 /// The names of the lines, beside the plot, where they hide none of it.
-fn legend(plot: &Plot, area: &Area<'_>) -> DrawingResult {
+fn legend(plot: &Plot, area: &PlotArea<'_>) -> DrawingResult {
     for (row, (line, colour)) in plot.lines.iter().zip(colours(&plot.lines)).enumerate() {
         let style = ShapeStyle::from(&colour).stroke_width(2);
         let y = 56 + 20 * row as i32;

@@ -2,7 +2,8 @@
 //! Isolation*, ICDE 2008), in whole cents, with the mix and the hot accounts of H-Store's.
 
 use super::workload::{
-    Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient, draw_kind, mixed,
+    Call, InsertedRow, Kind, Outcome, Redis, TableOf, Total, Workload, WorkloadClient, draw_kind,
+    mixed,
 };
 use crate::Result;
 use rand::RngExt;
@@ -213,11 +214,11 @@ impl Workload for SmallBank {
         "ANALYZE"
     }
 
-    fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    fn load(&self, put: &mut dyn FnMut(InsertedRow) -> Result<()>) -> Result<()> {
         for (table, letter) in [(SAVINGS, 's'), (CHECKING, 'c')] {
             for account in 0..self.accounts {
                 let cents = self.cents(table, account);
-                put(Row {
+                put(InsertedRow {
                     table,
                     part: account as i64,
                     key: (account as u32).to_le_bytes().into(),

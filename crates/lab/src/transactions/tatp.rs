@@ -11,7 +11,8 @@
 //! ([`a_test`](tests) does it), and so 14.79 % together.
 
 use super::workload::{
-    Call, Kind, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient, draw_kind, mixed,
+    Call, InsertedRow, Kind, Outcome, Redis, TableOf, Total, Workload, WorkloadClient, draw_kind,
+    mixed,
 };
 use crate::Result;
 use rand::RngExt;
@@ -298,9 +299,9 @@ impl Tatp {
     pub(super) fn load_subscriber(
         &self,
         subscriber: i64,
-        put: &mut dyn FnMut(Row) -> Result<()>,
+        put: &mut dyn FnMut(InsertedRow) -> Result<()>,
     ) -> Result<()> {
-        let row = |table, key: &[u8], value: &[u8], name, columns| Row {
+        let row = |table, key: &[u8], value: &[u8], name, columns| InsertedRow {
             table,
             part: subscriber,
             key: key.into(),
@@ -421,7 +422,7 @@ impl Workload for Tatp {
         AFTER_LOAD
     }
 
-    fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    fn load(&self, put: &mut dyn FnMut(InsertedRow) -> Result<()>) -> Result<()> {
         (0..self.subscribers as i64).try_for_each(|number| self.load_subscriber(number, put))
     }
 

@@ -2,7 +2,7 @@
 
 use super::options::{Options, Rival, TransactionBenchmark};
 use super::tatp::{self, Tatp};
-use super::workload::{Row, Workload, WorkloadClient};
+use super::workload::{InsertedRow, Workload, WorkloadClient};
 use crate::ycsb::Workload as Letter;
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ fn transactions_of_tatp_succeed_as_often_as_the_specification_implies() {
         let mut ends = Vec::new();
         tatp.load_subscriber(
             subscriber,
-            &mut |Row {
+            &mut |InsertedRow {
                       table, key, value, ..
                   }| {
                 if table == tatp::FACILITY && value[0] == 1 {

@@ -94,7 +94,7 @@ pub(super) enum Redis {
 
 /// A row to be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Row {
+pub(super) struct InsertedRow {
     /// The table's place in [`Workload::tables`].
     pub table: usize,
     /// By which the tables of one subscriber or account lie at one node.
@@ -140,7 +140,7 @@ pub(super) trait Workload: Sync {
     fn schema_after_load(&self) -> &'static str;
 
     /// All rows, one after the other.
-    fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()>;
+    fn load(&self, put: &mut dyn FnMut(InsertedRow) -> Result<()>) -> Result<()>;
 
     /// Draws a client's next transaction.
     fn draw(&self, client: &mut WorkloadClient) -> Call;

@@ -16,8 +16,8 @@
 //! ```
 
 use super::workload::{
-    Call, Kind, MOST_NUMBERS, Outcome, Redis, Row, TableOf, Total, Workload, WorkloadClient,
-    draw_kind, mixed,
+    Call, InsertedRow, Kind, MOST_NUMBERS, Outcome, Redis, TableOf, Total, Workload,
+    WorkloadClient, draw_kind, mixed,
 };
 use crate::Result;
 use crate::ycsb::{LONGEST_SCAN, SKEW, Workload as Letter, scatter};
@@ -266,7 +266,7 @@ impl Ycsb {
 
     /// How many rows of a scan are there, if they are as they must be: those that were loaded, and
     /// then others in order.
-    fn scanned<'r>(&self, first: u64, length: u64, rows: &mut Rows<'r>) -> Option<i64> {
+    fn scanned<'r>(&self, first: u64, length: u64, rows: &mut ReplyRows<'r>) -> Option<i64> {
         let loaded = self.records().saturating_sub(first).min(length);
         for record in first..first + loaded {
             rows.take(|found| found == record)?;
@@ -282,9 +282,9 @@ impl Ycsb {
 }
 
 /// Values that were read, one behind the other.
-struct Rows<'r>(&'r [u8]);
+struct ReplyRows<'r>(&'r [u8]);
 
-impl Rows<'_> {
+impl ReplyRows<'_> {
     /// Takes the next value if it is whole and of a record that is meant; returns the record.
     fn take(&mut self, is_meant: impl Fn(u64) -> bool) -> Option<u64> {
         let (value, rest) = self.0.split_at_checked(VALUE_BYTES)?;
@@ -361,11 +361,11 @@ impl Workload for Ycsb {
         "ANALYZE"
     }
 
-    fn load(&self, put: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+    fn load(&self, put: &mut dyn FnMut(InsertedRow) -> Result<()>) -> Result<()> {
         (0..self.records()).try_for_each(|record| {
             let value = value_of(record, 0);
             let text = String::from_utf8_lossy(&value);
-            put(Row {
+            put(InsertedRow {
                 table: RECORDS,
                 part: record as i64,
                 key: key_of(record).into(),
@@ -395,7 +395,7 @@ impl Workload for Ycsb {
 
     /// How many records were read, all of which are whole and those that were asked for.
     fn outcome_of(&self, call: &Call, read: &[u8]) -> Outcome {
-        let (mut rows, mut count) = (Rows(read), 0);
+        let (mut rows, mut count) = (ReplyRows(read), 0);
         for operation in operations(call) {
             match operation {
                 Operation::Read(record) | Operation::Rewrite(record) => {

@@ -50,7 +50,8 @@ impl Server {
     /// that it opens. As [`Agent::grant`](farslot_fabric::tcp::Agent::grant).
     ///
     /// ```
-    /// # use farslot::{OpenOptions, Rights, Server, Store, TableOptions, admission::{Rate, TableGrant}};
+    /// # use farslot::admission::{Rate, TableGrant};
+    /// # use farslot::{OpenOptions, Rights, Server, Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let server = Server::start("tcp://127.0.0.1:0", 64 << 20)?;
     /// server.store().create("prices", &TableOptions::default())?;

@@ -19,8 +19,8 @@
 //! with the new client: what it may have done before is gone with the memory.
 //!
 //! Which nodes there are is what the address says; a directory of members would give the same list.
-//! Replicas would be more than one node for a partition in [`PartitionMap`]; moving partitions, a map
-//! of the next version.
+//! Replicas would be more than one node for a partition in [`PartitionMap`]; moving partitions, a
+//! map of the next version.
 
 mod all_partitions;
 mod batch;

@@ -94,7 +94,8 @@ impl Store {
     /// As [`Store::snapshot`].
     ///
     /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions, snapshots::{SnapshotOptions, older_snapshot}};
+    /// # use farslot::snapshots::{SnapshotOptions, older_snapshot};
+    /// # use farslot::{FieldSize, Store, TableOptions};
     /// # use std::ops::ControlFlow;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;

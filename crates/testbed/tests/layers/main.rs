@@ -1,5 +1,6 @@
 //! The layers, kept: no files of a crate import each other in a circle, and no room of the fabric
-//! imports one above it.
+//! imports one above it. And what a reader relies on: few types have the name of another, and
+//! comments fit the window.
 //!
 //! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or
 //! `lib.rs` that only declares and re-exports has no arrows. Code in tests does not count.
@@ -9,7 +10,7 @@ mod source;
 
 use arrows::{Arrows, circles};
 use source::Crate;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +100,66 @@ fn no_room_of_the_fabric_imports_one_above_it() {
 }
 
 /// A crate of these files, read; each is a path and its text.
+/// Names that more than one type may have: such as `Args`, `Key` or `Entry`, each of which is used
+/// in its own file alone.
+const MOST_NAMESAKES: usize = 79;
+
+#[test]
+fn few_types_have_the_name_of_another() {
+    let mut defined: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for root in roots() {
+        let read = Crate::read(&workspace(), &root);
+        for module in &read.modules {
+            let is_type = |name: &&String| {
+                name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
+            };
+            for name in module.items.iter().filter(is_type) {
+                let files = defined.entry(name.clone()).or_default();
+                files.insert(read.files[module.file].clone());
+            }
+        }
+    }
+    let names = defined.len();
+    assert!(names > 1_000, "types are missing: {names}");
+    defined.retain(|_, files| files.len() > 1);
+    let namesakes = defined.len();
+    assert!(
+        namesakes <= MOST_NAMESAKES,
+        "{namesakes} of {names} names, and at most {MOST_NAMESAKES} may: {defined:#?}"
+    );
+}
+
+/// Columns of a comment.
+const WIDEST_COMMENT: usize = 100;
+
+#[test]
+fn comments_fit_the_window() {
+    let mut folders = vec![workspace().join("crates")];
+    let (mut files, mut wide) = (0, String::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|of| of == "rs") {
+                files += 1;
+                let text = std::fs::read_to_string(&path).expect("a source file");
+                for (number, line) in (1..).zip(text.lines()) {
+                    let is_comment = line.trim_start().starts_with("//");
+                    if is_comment && line.chars().count() > WIDEST_COMMENT {
+                        writeln!(wide, "{}:{number}", path.display()).expect("room in a string");
+                    }
+                }
+            }
+        }
+    }
+    assert!(files > 500, "files are missing: {files}");
+    assert!(
+        wide.is_empty(),
+        "comments over {WIDEST_COMMENT} columns:\n{wide}"
+    );
+}
+
 fn read(name: &str, files: &[(&str, &str)]) -> Crate {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     for (path, text) in files {

@@ -7,7 +7,7 @@ mod procedures;
 use crate::transactions::round::{RoundTotals, TRANSACTION, TransactionRound, thread_cpu};
 use crate::transactions::smallbank;
 use crate::transactions::system::{Plan, TransactionSystem};
-use crate::transactions::workload::{Call, Outcome, Row, Workload, WorkloadClient};
+use crate::transactions::workload::{Call, InsertedRow, Outcome, Workload, WorkloadClient};
 use crate::{LabError, Result};
 use farslot::fabric::shm::{self, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{HostId, NicProfile, RunEnd, Simulation, World};
@@ -395,7 +395,7 @@ impl TransactionSystem for FarslotDatabase {
                 });
             }
         }
-        let flush = |rows: &mut Vec<Row>| {
+        let flush = |rows: &mut Vec<InsertedRow>| {
             let mut end = Ok(());
             let jobs = rows.iter().map(async |row| {
                 let node = row.part as usize % self.manner.nodes as usize;

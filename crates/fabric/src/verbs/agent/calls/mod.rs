@@ -56,12 +56,12 @@ pub(in crate::verbs::agent) struct CallResponder {
     device: Arc<Device>,
     audit: Option<Arc<Audit>>,
     /// Has the clients' set-up connections look whether their channels have ended.
-    bell: OnceLock<Bell>,
+    bell: OnceLock<CallBell>,
     /// Nothing before a client asks.
     responder: Mutex<Option<ResponderThread>>,
 }
 
-type Bell = Arc<dyn Fn() + Send + Sync>;
+type CallBell = Arc<dyn Fn() + Send + Sync>;
 
 /// The thread that answers, and what it shares.
 struct ResponderThread {
@@ -72,7 +72,7 @@ struct ResponderThread {
 /// What the thread shares with those who open and end channels.
 struct ResponderState {
     node: Node,
-    bell: Option<Bell>,
+    bell: Option<CallBell>,
     events: Arc<CompletionChannel>,
     completions: Arc<CompletionQueue>,
     /// By their numbers, which are never used again: what is left in the queue of a channel that
@@ -201,7 +201,7 @@ impl CallResponder {
 }
 
 impl ResponderState {
-    fn new(node: &Node, device: &Arc<Device>, bell: Option<Bell>) -> Result<Self> {
+    fn new(node: &Node, device: &Arc<Device>, bell: Option<CallBell>) -> Result<Self> {
         let events = CompletionChannel::new(device)?;
         let of_device = usize::try_from(device.attributes.max_cqe).unwrap_or(0);
         let most = MOST_CHANNELS.min(of_device / OF_A_CHANNEL);
