@@ -59,8 +59,10 @@ const MOST_EXPLORED: u64 = 4 << 20;
 const EXPLORES_FOR: Nanos = 500_000_000;
 /// How often a pause is doubled in which other clients free what they are cleaning.
 const WAIT_FOR_OTHERS: u32 = 10;
-/// How long a client waits for memory that somebody is about to give back: longer than that takes.
+/// How long a client waits for memory that somebody is about to give back, longer than that takes;
+/// and how long it does not look, meanwhile.
 const WAITS_FOR_MEMORY: Nanos = 4_000_000_000;
+const LOOKS_FOR_MEMORY_AFTER: Nanos = 16_000_000;
 /// How long a client that has found nothing in those does not look again, at first, and how often
 /// that is doubled.
 const EXPLORE_AFTER: Nanos = 100_000_000;
@@ -166,15 +168,18 @@ impl<E: Endpoint> Heap<E> {
                 return Ok(true);
             }
             let are_any = |kind| seen.runs().any(|run| run.word.kind() == kind);
-            let are_withdrawn = are_any(Kind::Withdrawn);
-            if !are_withdrawn || self.endpoint.now() >= until {
+            if !are_any(Kind::Withdrawn) {
                 let is_cleaned = self.cleaning.lost.take() || are_any(Kind::Cleaned);
                 if is_cleaned {
                     pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
                 }
-                return Ok(is_cleaned || has_waited && !are_withdrawn);
+                return Ok(is_cleaned || has_waited);
+            }
+            if self.endpoint.now() >= until {
+                return Ok(false);
             }
             pause(&*self.endpoint, WAIT_FOR_OTHERS).await?;
+            self.endpoint.sleep(LOOKS_FOR_MEMORY_AFTER).await;
             has_waited = true;
         }
     }
@@ -187,7 +192,7 @@ impl<E: Endpoint> Heap<E> {
         pages: u64,
         table: &impl Relocate,
     ) -> Result<bool> {
-        let least = pages + self.reserve();
+        let least = pages + self.reserve_among(seen);
         let goal = least + self.size() / GOAL;
         let least_dead = if self.evicts() {
             LEAST_DEAD_OF_CACHE
@@ -234,7 +239,7 @@ impl<E: Endpoint> Heap<E> {
     pub(super) fn has_room_in(&self, seen: &PageWindow, room: u64) -> bool {
         let pages = self.pages.fewest_for(room);
         let is_left = |run: &SeenRun| !run.is_dead() && !run.is_kept() && self.has_left(run, room);
-        let spare = seen.free().checked_sub(self.reserve());
+        let spare = seen.free().checked_sub(self.reserve_among(seen));
         spare.is_some_and(|spare| {
             let is_free = spare >= pages && seen.free_run(pages, 0, &(0..0)).is_some();
             is_free || seen.runs().any(|run| is_left(&run))

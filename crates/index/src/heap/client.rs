@@ -15,6 +15,7 @@ use super::layout::{
 };
 use super::pages::{HeapPages, Kind, PageWord, claim_at, reserve_of};
 use super::runs::{Purpose, Runs, dead_of};
+use super::seen::PageWindow;
 use super::standing::{CleanerState, Eviction};
 use super::turn::CoroutineTurn;
 use super::uncounted::Uncounted;
@@ -61,6 +62,9 @@ pub struct Heap<E> {
     pub(super) mark: Cell<u64>,
     /// Pages by which this client has raised the mark, and that it has not opened yet.
     pub(super) ahead: Cell<(u64, u64)>,
+    /// The first page of a reserve beyond the mark that is known to have memory, of a heap that is
+    /// made of segments.
+    pub(super) reserved_from: Cell<u64>,
     /// The page from which on it looks for free ones.
     pub(super) cursor: Cell<u64>,
     /// Taken by the coroutine that opens a run, so that the others do not open one each.
@@ -91,6 +95,7 @@ impl<E: Endpoint> Heap<E> {
             claims: Cell::new(0),
             mark: Cell::new(0),
             ahead: Cell::new((0, 0)),
+            reserved_from: Cell::new(u64::MAX),
             cursor: Cell::new(0),
             opening: CoroutineTurn::default(),
             uncounted: RefCell::default(),
@@ -134,6 +139,11 @@ impl<E: Endpoint> Heap<E> {
     /// Pages that are left to those that move records.
     pub(super) fn reserve(&self) -> u64 {
         reserve_of(self.size())
+    }
+
+    /// The same where all pages were seen: those that are away do not count.
+    pub(super) fn reserve_among(&self, all: &PageWindow) -> u64 {
+        reserve_of(self.size().saturating_sub(all.of_kind(Kind::Away)))
     }
 
     /// Has records that have ended forgotten, by this clock in milliseconds, where records end.

@@ -82,6 +82,7 @@ impl<E: Endpoint> Heap<E> {
             }
         }
         let all = self.look_at_all().await?;
+        request.reserve = request.reserve.min(self.reserve_among(&all));
         let fewest = self.pages.fewest_for(room);
         for pages in [pages, fewest] {
             request.pages = pages;
@@ -102,16 +103,15 @@ impl<E: Endpoint> Heap<E> {
         if self.segment == 0 || !self.endpoint.core().may_wait() {
             return Ok(false);
         }
-        self.read_mark().await?;
+        let all = self.look_at_all().await?;
+        if let Some((row, _)) = all.row_with_away(pages)
+            && self.provide(row..row + pages, true).await?
+        {
+            return Ok(true);
+        }
         let first = self.size();
         let end = first + pages + self.reserve();
-        if end <= self.pages.count {
-            return self.provide(first..end, true).await;
-        }
-        match self.look_at_all().await?.row_with_away(pages) {
-            Some((first, _)) => self.provide(first..first + pages, true).await,
-            None => Ok(false),
-        }
+        Ok(end <= self.pages.count && self.provide(first..end, true).await?)
     }
 
     async fn read_mark(&self) -> Result<()> {
@@ -139,8 +139,10 @@ impl<E: Endpoint> Heap<E> {
         let end = (from + LOOK_AT.max(request.pages)).min(handed_out);
         if from < end {
             let seen = self.look_at_pages(from..end).await?;
+            // Where there is memory for it, the reserve lies beyond the mark.
+            let is_reserved = self.has_reserve(handed_out, request.reserve).await?;
             let tried = RunRequest {
-                reserve: 0,
+                reserve: if is_reserved { 0 } else { request.reserve },
                 may_mix: false,
                 ..request
             };
@@ -150,6 +152,18 @@ impl<E: Endpoint> Heap<E> {
             }
         }
         self.raise_mark(request).await
+    }
+
+    /// Whether the pages from this one on that nobody had are there for those that move records.
+    async fn has_reserve(&self, first: u64, pages: u64) -> Result<bool> {
+        if self.segment == 0 || pages == 0 || self.reserved_from.get() == first {
+            return Ok(true);
+        }
+        let is_there = self.provide(first..first + pages, false).await?;
+        if is_there {
+            self.reserved_from.set(first);
+        }
+        Ok(is_there)
     }
 
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,

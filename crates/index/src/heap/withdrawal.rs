@@ -7,7 +7,7 @@
 
 use super::client::{CLAIM_LASTS, Heap};
 use super::pages::{Kind, PageWord, reserve_of};
-use super::seen::SeenRun;
+use super::seen::{FREE_OR_AWAY, SeenRun};
 use crate::Result;
 use farslot_fabric::{Endpoint, Nanos, Piece};
 
@@ -55,25 +55,32 @@ impl<E: Endpoint> Heap<E> {
         let of_segment = (self.segment / self.pages.bytes).max(1);
         // Those that move records keep theirs.
         let used = self.size() - seen.free() - seen.of_kind(Kind::Away);
-        let mut spare = seen.free().saturating_sub(reserve_of(used)) / part;
+        let mut spare = seen.free().saturating_sub(reserve_of(used) + 1) / part;
         let began = self.endpoint.now();
         for (number, words) in (0..).zip(seen.words.chunks(of_segment as usize)) {
             let claimed_at = self.endpoint.now();
             let is_over = claimed_at.saturating_sub(began) > LONGEST;
-            if withdrawn.len() as u64 == most || spare < of_segment || is_over {
+            if withdrawn.len() as u64 == most || spare == 0 || is_over {
                 break;
             }
-            let is_free = words.iter().all(|word| word.kind() == Kind::Free);
-            if !is_free || words.len() < of_segment as usize {
+            let is_left = words.iter().all(|word| FREE_OR_AWAY.contains(&word.kind()));
+            let free = words.iter().filter(|word| word.kind() == Kind::Free);
+            let free = free.count() as u64;
+            if !is_left || free == 0 || free > spare || words.len() < of_segment as usize {
                 continue;
             }
             let first = number * of_segment;
-            if let Some(word) = self.claim_pages(first, words, Kind::Withdrawn).await? {
+            let claimed = self.claim_pages(first, words, Kind::Withdrawn).await;
+            // What was claimed before is given back all the same.
+            let Ok(claimed) = claimed else {
+                break;
+            };
+            if let Some(word) = claimed {
                 let segment = Piece {
                     from: self.at_byte(self.pages.page_at(first)),
                     len: self.segment as usize,
                 };
-                spare -= of_segment;
+                spare -= free;
                 withdrawn.push(Withdrawal {
                     segment,
                     claimed_at,

@@ -117,10 +117,9 @@ impl<E: Endpoint> Change<'_, '_, E> {
             }
             all.push(of);
         }
-        if lost.is_empty() {
-            return Ok(false);
+        if !lost.is_empty() {
+            self.wait(GRACE).await?;
         }
-        self.wait(GRACE).await?;
         let mut freed = Vec::new();
         for (segments, segment) in lost {
             // Its client may have been about to name it.
