@@ -12,6 +12,7 @@ use crate::lease::Leased;
 use crate::owned::table::store_error;
 use crate::{Result, Store, StoreError, TableRecord};
 use farslot_fabric::{FabricError, RemoteAddr};
+use farslot_index::SchemeKind;
 use farslot_remote::ordered::{KeyRange, Pair};
 use farslot_txn::{Attempts, Locking, TxnError};
 use std::rc::Rc;
@@ -294,8 +295,8 @@ impl Transaction {
             }
         });
         let parts = parts.map_err(|error| match error {
-            // A copy that takes part in transactions would have no order either.
-            StoreError::NotTransactional { name, .. } => {
+            // A copy that takes part in transactions would have no order either; a queue has no keys.
+            StoreError::NotTransactional { name, scheme } if scheme != SchemeKind::Queue.name() => {
                 self.fail(StoreError::NotOrdered { name }.into())
             }
             error => error,
