@@ -4,9 +4,7 @@
 use bytemuck::{bytes_of, try_pod_read_unaligned};
 use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot_fabric::{Executor, Limits, NodeId, OwnerMemory, RegionId, Rights};
-use farslot_remote::{
-    Found, LookupVerdict, ObjectId, PolicyOptions, RemoteStructure, Start, StructureClient, serve,
-};
+use farslot_remote::{Found, LookupVerdict, ObjectId, RemoteStructure, Start, StructureClient};
 use farslot_rpc::{Client, ClientOptions, Fault, Server, put};
 use std::{error::Error, rc::Rc, sync::Arc};
 
@@ -66,14 +64,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rights = Rights::READ.and(Rights::CALL);
     let node = Node::embedded(&[RegionSpec { len: 1600, rights }])?;
     let mut server = Server::new(Default::default());
-    serve(&mut server, vec![Counters], Arc::default());
+    farslot_remote::serve(&mut server, vec![Counters], Arc::default());
     node.serve_calls(Arc::new(server));
 
     let endpoint = Rc::new(ShmEndpoint::new(vec![node], Limits::default()));
     let to = (NodeId(0), RegionId(0));
     let client = Rc::new(Client::new(endpoint.clone(), to, ClientOptions::default()));
-    let counters =
-        StructureClient::new(Counters, ObjectId(0), client, (), PolicyOptions::default());
+    let counters = StructureClient::new(Counters, ObjectId(0), client, (), Default::default());
     Executor::new(endpoint).block_on(async {
         counters.change(bytes_of(&[42u64, 3])).await?;
         println!("counter 42 is {:?}", counters.lookup(&42).await?);
