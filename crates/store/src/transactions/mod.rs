@@ -295,7 +295,8 @@ impl Transaction {
             }
         });
         let parts = parts.map_err(|error| match error {
-            // A copy that takes part in transactions would have no order either; a queue has no keys.
+            // A copy that takes part in transactions would have no order either; a queue has no
+            // keys.
             StoreError::NotTransactional { name, scheme } if scheme != SchemeKind::Queue.name() => {
                 self.fail(StoreError::NotOrdered { name }.into())
             }
