@@ -94,7 +94,7 @@ pub fn tables_share_their_node<S: TestStore>() {
     for name in names {
         store.create(name, &TableOptions::default()).unwrap();
     }
-    let sizes = [&[1_000][..], &[20_000], &[tiny::<S>(30)]];
+    let sizes = [&[1_000][..], &[20_000], &[tiny::<S>(60)]];
     for (name, sizes) in names.into_iter().zip(sizes) {
         let table = store.table(name).unwrap();
         let (records, bytes) = fill(&table, sizes);
