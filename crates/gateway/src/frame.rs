@@ -94,7 +94,7 @@ pub(crate) struct RequestParser {
 
 impl RequestParser {
     /// Reads on, in all bytes of the request that have arrived and were not skipped. Clients that
-    /// have not shown that they know the secret are `unauthenticated clients`: none of their
+    /// have not shown that they know the secret have `is_unauthenticated`: none of their
     /// requests is skipped.
     pub(crate) fn read(
         &mut self,

@@ -61,7 +61,7 @@ pub(crate) trait FastPath<Asked> {
     fn ended(&self) {}
 }
 
-/// Whby the fast path has come to.
+/// What a fast path has come to.
 pub(crate) enum FastPathResult {
     /// The key is absent: after the usual steps, and so many READs more.
     Absent(u32),

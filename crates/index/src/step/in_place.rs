@@ -268,7 +268,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
         }
     }
 
-    /// Does whby the fast path decides of a run of operations. The others are left.
+    /// Does what the fast path decides of a run of operations. The others are left.
     fn fast_path(
         &mut self,
         table: &L,

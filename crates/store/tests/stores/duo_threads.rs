@@ -205,7 +205,7 @@ fn the_last_of_a_stores_tables_that_write_resigns_in_whatever_order_they_end() {
             }
             assert_eq!(stranger.writer().unwrap(), None);
             assert!(stranger.put(&key(9), &value(9, 1)).unwrap());
-            // Now these are the unauthenticated clients.
+            // Now these are the others.
             let late = bed.store.table("t").unwrap();
             is_busy(late.put(&key(1), &value(1, 2)));
             stranger.close().unwrap();

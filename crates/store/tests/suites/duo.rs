@@ -273,8 +273,7 @@ pub fn a_table_grows_under_its_readers<S: TestStore>() {
     }
 }
 
-/// Fills a table by two clients, one after the other; an unauthenticated client is told that there
-/// is one.
+/// Fills a table by two clients, one after the other; a stranger is told that there is one.
 fn grow(store: &Store, stranger: Option<Store>, most: u64) {
     let [first, second] = [(); 2].map(|()| store.table("t").unwrap());
     // Whoever looks a key up is the writer, too.
