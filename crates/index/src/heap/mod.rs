@@ -33,11 +33,11 @@ mod relocation;
 mod runs;
 mod scan;
 mod seen;
+mod segments;
 mod standing;
 mod turn;
 mod uncounted;
 mod uniform;
-mod withdrawal;
 
 pub use client::Heap;
 pub(crate) use client::HeapUse;
@@ -50,6 +50,6 @@ pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, generation_by_h
 pub(crate) use relocation::TableWrite;
 pub use relocation::{Relocate, Relocation};
 pub(crate) use runs::Purpose;
+pub use segments::Withdrawal;
 pub use standing::Evicting;
 pub(crate) use uniform::{BLOCKS_AT_A_TIME, UniformBlocks};
-pub use withdrawal::Withdrawal;

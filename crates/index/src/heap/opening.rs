@@ -3,11 +3,11 @@
 use super::client::{CLAIM_LASTS, Heap, HeapUse};
 use super::ends::{EndClock, EndRange, RecordEnd};
 use super::layout::GRANULE;
-use super::pages::{Dead, DeadWord, HeapPages, Kind, LeftClaim, PageWord, Stamp};
+use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use super::runs::{OpenRun, Purpose, carved_bytes};
 use super::seen::{PageWindow, SeenRun};
 use crate::{Result, UPKEEP};
-use farslot_fabric::{Endpoint, EndpointExt, Piece, both, window};
+use farslot_fabric::{Endpoint, EndpointExt, both, window};
 use std::ops::Range;
 
 /// Pages that are looked at for one that is free, before pages that nobody had yet are taken.
@@ -97,23 +97,6 @@ impl<E: Endpoint> Heap<E> {
         Ok(Tried::None)
     }
 
-    /// Has the heap have memory for so many more pages, of that which others do not need, if it is
-    /// made of segments; false if there is none.
-    pub(super) async fn gain(&self, pages: u64) -> Result<bool> {
-        if self.segment == 0 || !self.endpoint.core().may_wait() {
-            return Ok(false);
-        }
-        let all = self.look_at_all().await?;
-        if let Some((row, _)) = all.row_with_away(pages)
-            && self.provide(row..row + pages, true).await?
-        {
-            return Ok(true);
-        }
-        let first = self.size();
-        let end = first + pages + self.reserve();
-        Ok(end <= self.pages.count && self.provide(first..end, true).await?)
-    }
-
     async fn read_mark(&self) -> Result<()> {
         let mark = self.endpoint.read(self.place.header, 8).await?;
         self.mark.set(mark.words()[0]);
@@ -152,18 +135,6 @@ impl<E: Endpoint> Heap<E> {
             }
         }
         self.raise_mark(request).await
-    }
-
-    /// Whether the pages from this one on that nobody had are there for those that move records.
-    async fn has_reserve(&self, first: u64, pages: u64) -> Result<bool> {
-        if self.segment == 0 || pages == 0 || self.reserved_from.get() == first {
-            return Ok(true);
-        }
-        let is_there = self.provide(first..first + pages, false).await?;
-        if is_there {
-            self.reserved_from.set(first);
-        }
-        Ok(is_there)
     }
 
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,
@@ -302,52 +273,6 @@ impl<E: Endpoint> Heap<E> {
             return Ok(Tried::Freed);
         }
         Ok(Tried::None)
-    }
-
-    /// Sees to it that these pages and their words have memory; false if there is none.
-    async fn provide(&self, pages: Range<u64>, reclaims: bool) -> Result<bool> {
-        if self.segment == 0 {
-            return Ok(true);
-        }
-        let words = [HeapPages::word_at, HeapPages::dead_at, HeapPages::stamp_at];
-        let words = &words[..if self.has_stamps() { 3 } else { 2 }];
-        for word_at in words {
-            let from = word_at(self.pages, pages.start);
-            let end = word_at(self.pages, pages.end);
-            if !self.provide_bytes(from..end, reclaims).await? {
-                return Ok(false);
-            }
-        }
-        let bytes = self.pages.page_at(pages.start)..self.pages.page_at(pages.end);
-        self.provide_bytes(bytes, reclaims).await
-    }
-
-    async fn provide_bytes(&self, bytes: Range<u64>, reclaims: bool) -> Result<bool> {
-        let from = self.at_byte(bytes.start);
-        let len = (bytes.end - bytes.start) as usize;
-        Ok(self.endpoint.provide(Piece { from, len }, reclaims).await?)
-    }
-
-    /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
-    /// there are no such pages.
-    async fn bring_back(&self, all: &PageWindow, request: RunRequest) -> Result<Tried> {
-        let Some((first, words)) = all.row_with_away(request.pages) else {
-            return Ok(Tried::None);
-        };
-        if !self.provide(first..first + request.pages, false).await? {
-            return Ok(Tried::None);
-        }
-        let pages = (first..).zip(words);
-        let away = pages.filter(|(_, word)| word.kind() == Kind::Away);
-        let swaps = away.map(|(page, word)| self.swap_word(page, *word, word.freed()));
-        let mut outcome = Ok(Tried::Freed);
-        window(WIDTH, swaps, |_, swapped: Result<bool>| match swapped {
-            Ok(true) => {}
-            Ok(false) => outcome = Ok(Tried::LostRace),
-            Err(error) => outcome = Err(error),
-        })
-        .await;
-        outcome
     }
 
     /// Raises the mark to this, if nobody has since this client saw it.
@@ -611,35 +536,45 @@ impl<E: Endpoint> Heap<E> {
     ) -> Result<bool> {
         // The first page last: who finds a run that was given up in part gives up the rest.
         let behind = first + 1..first + word.pages();
-        let swaps = behind.map(|page| self.swap_word(page, word.behind(first), to));
-        let mut failed = Ok(());
-        window(WIDTH, swaps, |_, swapped: Result<bool>| {
-            if let Err(error) = swapped {
-                failed = Err(error);
+        let swaps = behind.map(|page| (page, word.behind(first), to));
+        self.swap_words(swaps).await?;
+        self.swap_word(first, word, to).await
+    }
+
+    /// Swaps the words of pages, each from one to another, side by side; false if others were
+    /// faster at any.
+    pub(super) async fn swap_words(
+        &self,
+        swaps: impl Iterator<Item = (u64, PageWord, PageWord)>,
+    ) -> Result<bool> {
+        let swaps = swaps.map(|(page, from, to)| self.swap_word(page, from, to));
+        let mut outcome = Ok(true);
+        window(WIDTH, swaps, |_, swapped| {
+            if outcome.is_ok() && !matches!(swapped, Ok(true)) {
+                outcome = swapped;
             }
         })
         .await;
-        failed?;
-        self.swap_word(first, word, to).await
+        outcome
     }
 }
 
 /// What a run is opened for.
 #[derive(Clone, Copy)]
-struct RunRequest {
+pub(super) struct RunRequest {
     /// Bytes of the record's block.
-    room: u64,
-    pages: u64,
+    pub(super) room: u64,
+    pub(super) pages: u64,
     /// Free pages that are to be left.
-    reserve: u64,
-    purpose: Purpose,
+    pub(super) reserve: u64,
+    pub(super) purpose: Purpose,
     /// How long the record lives, about, and whether it may lie with others than those that live
     /// for as long.
-    span: u16,
-    may_mix: bool,
+    pub(super) span: u16,
+    pub(super) may_mix: bool,
 }
 
-enum Tried {
+pub(super) enum Tried {
     Opened,
     /// There is more to be had now.
     Freed,

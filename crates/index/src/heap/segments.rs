@@ -1,4 +1,5 @@
-//! Giving back the memory of pages that nobody has: of a heap that is made of segments.
+//! The memory of a heap that is made of segments: had when pages are opened, and given back when
+//! nobody has them.
 //!
 //! Who gives a segment back claims its pages first, as a run, so that no other client opens them;
 //! then has the table forget the segment; and when no client can know it any more, says of the
@@ -6,10 +7,12 @@
 //! cleaned, and whoever opens it finds that it has no memory.
 
 use super::client::{CLAIM_LASTS, Heap};
-use super::pages::{Kind, PageWord, reserve_of};
-use super::seen::{FREE_OR_AWAY, SeenRun};
+use super::opening::{RunRequest, Tried};
+use super::pages::{HeapPages, Kind, PageWord, reserve_of};
+use super::seen::{FREE_OR_AWAY, PageWindow, SeenRun};
 use crate::Result;
 use farslot_fabric::{Endpoint, Nanos, Piece};
+use std::ops::Range;
 
 /// How long a withdrawal goes on with claiming.
 const LONGEST: Nanos = 500_000_000;
@@ -34,6 +37,77 @@ impl Withdrawal {
 }
 
 impl<E: Endpoint> Heap<E> {
+    /// Has the heap have memory for so many more pages, of that which others do not need, if it is
+    /// made of segments; false if there is none.
+    pub(super) async fn gain(&self, pages: u64) -> Result<bool> {
+        if self.segment == 0 || !self.endpoint.core().may_wait() {
+            return Ok(false);
+        }
+        let all = self.look_at_all().await?;
+        if let Some((row, _)) = all.row_with_away(pages)
+            && self.provide(row..row + pages, true).await?
+        {
+            return Ok(true);
+        }
+        let first = self.size();
+        let end = first + pages + self.reserve();
+        Ok(end <= self.pages.count && self.provide(first..end, true).await?)
+    }
+
+    /// Whether the pages from this one on that nobody had are there for those that move records.
+    pub(super) async fn has_reserve(&self, first: u64, pages: u64) -> Result<bool> {
+        if self.segment == 0 || pages == 0 || self.reserved_from.get() == first {
+            return Ok(true);
+        }
+        let is_there = self.provide(first..first + pages, false).await?;
+        if is_there {
+            self.reserved_from.set(first);
+        }
+        Ok(is_there)
+    }
+
+    /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
+    /// there are no such pages.
+    pub(super) async fn bring_back(&self, all: &PageWindow, request: RunRequest) -> Result<Tried> {
+        let Some((first, words)) = all.row_with_away(request.pages) else {
+            return Ok(Tried::None);
+        };
+        if !self.provide(first..first + request.pages, false).await? {
+            return Ok(Tried::None);
+        }
+        let pages = (first..).zip(words);
+        let away = pages.filter(|(_, word)| word.kind() == Kind::Away);
+        let swaps = away.map(|(page, word)| (page, *word, word.freed()));
+        Ok(match self.swap_words(swaps).await? {
+            true => Tried::Freed,
+            false => Tried::LostRace,
+        })
+    }
+
+    /// Sees to it that these pages and their words have memory; false if there is none.
+    pub(super) async fn provide(&self, pages: Range<u64>, reclaims: bool) -> Result<bool> {
+        if self.segment == 0 {
+            return Ok(true);
+        }
+        let words = [HeapPages::word_at, HeapPages::dead_at, HeapPages::stamp_at];
+        let words = &words[..if self.has_stamps() { 3 } else { 2 }];
+        for word_at in words {
+            let from = word_at(self.pages, pages.start);
+            let end = word_at(self.pages, pages.end);
+            if !self.provide_bytes(from..end, reclaims).await? {
+                return Ok(false);
+            }
+        }
+        let bytes = self.pages.page_at(pages.start)..self.pages.page_at(pages.end);
+        self.provide_bytes(bytes, reclaims).await
+    }
+
+    async fn provide_bytes(&self, bytes: Range<u64>, reclaims: bool) -> Result<bool> {
+        let from = self.at_byte(bytes.start);
+        let len = (bytes.end - bytes.start) as usize;
+        Ok(self.endpoint.provide(Piece { from, len }, reclaims).await?)
+    }
+
     /// Claims the pages of whole segments that nobody has, or of whose records none lives: of so
     /// many segments at most, and not more than the `part`th part of such pages.
     ///
