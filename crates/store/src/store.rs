@@ -249,14 +249,16 @@ impl Store {
         let nodes = self.node_count();
         let on_restart = options.on_restart;
         let options = options.clone().seeded(self.0.seeds.next());
-        let scheme = if options.is_by_memory() && !options.is_pooled() {
-            let free = self.largest_free()?;
-            options.for_memory(free).scheme()?
-        } else if nodes == 1 || options.is_pooled() {
-            options.scheme()?
+        let options = if options.is_pooled() {
+            options
+        } else if options.is_by_memory() {
+            options.for_memory(self.largest_free()?)
+        } else if nodes > 1 {
+            options.for_partitions(nodes)
         } else {
             options.for_partitions(nodes).scheme()?
         };
+        let scheme = options.scheme()?;
         if nodes == 1 || scheme.is_on_one_node() {
             return self.create_on_one(name, scheme);
         }

@@ -150,12 +150,8 @@ impl TableOptions {
         self.by_memory
     }
 
-    /// The same where so many bytes are free in one piece; nothing else than before, where these do
-    /// not decide.
+    /// The same where so many bytes are free in one piece, which decide.
     pub(crate) fn for_memory(self, free: u64) -> Self {
-        if !self.by_memory {
-            return self;
-        }
         let share = free / 2;
         let most = share / 4 / SLOT_BYTES_A_KEY;
         let heap = (share / 4 * 3).saturating_sub(64 << 10).min(MOST_HEAP);
