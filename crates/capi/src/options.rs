@@ -2,10 +2,8 @@
 
 use crate::error::Failure;
 use bytesize::ByteSize;
-use farslot::{
-    Access, Cache, Expiry, HandleOptions, OpenOptions, Rights, StoreError,
-    admission::{Fingerprint, Secret, TlsClient, Trust},
-};
+use farslot::admission::{Fingerprint, Secret, TlsClient, Trust};
+use farslot::{Access, Cache, Expiry, HandleOptions, OpenOptions, Rights, StoreError};
 use std::fmt::Display;
 use std::io::Read;
 use std::str::FromStr;

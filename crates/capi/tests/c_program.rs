@@ -1,6 +1,7 @@
 //! C programs over the library, and the header that they include.
 
-use farslot::{Server, ServerOptions, admission::Secret};
+use farslot::admission::Secret;
+use farslot::{Server, ServerOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

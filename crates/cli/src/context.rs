@@ -4,13 +4,11 @@ use crate::commands::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{SECRET, Settings};
+use farslot::admission::{Fingerprint, Secret, TlsClient, Trust};
 use farslot::fabric::tcp::Grant;
 use farslot::fabric::{FabricError, RemoteAddr, Rights};
 use farslot::index::IndexError;
-use farslot::{
-    Address, OpenOptions, ReadPolicy, Store, StoreError, Table,
-    admission::{Fingerprint, Secret, TlsClient, Trust},
-};
+use farslot::{Address, OpenOptions, ReadPolicy, Store, StoreError, Table};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;

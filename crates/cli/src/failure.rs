@@ -3,10 +3,8 @@
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
-use farslot::{
-    Address, ErrorKind, StoreError,
-    snapshots::{SnapshotError, is_unfinished},
-};
+use farslot::snapshots::{SnapshotError, is_unfinished};
+use farslot::{Address, ErrorKind, StoreError};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;

@@ -7,10 +7,8 @@ use crate::revocable::InForce;
 use crate::shared::{Counts, GatewayState, Guessers, LatencyHistogram, Notices};
 use crate::slow_log::SlowRequestLog;
 use crate::users::User;
-use farslot::{
-    Evicting, Store, StoreError,
-    admission::{BACKLOG, Secret, TableGrant, TlsServer},
-};
+use farslot::admission::{BACKLOG, Secret, TableGrant, TlsServer};
+use farslot::{Evicting, Store, StoreError};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

@@ -6,13 +6,11 @@ use crate::revocable::InForce;
 use crate::slow_log::SlowRequestLog;
 use crate::users::User;
 use crate::watch::WatchRegistry;
+use farslot::admission::{Secret, TlsServer};
 use farslot::fabric::net::Socket;
 use farslot::fabric::tcp::{LineLimit, TlsFailure};
-use farslot::{
-    Evicting, Sweeper,
-    admission::{Secret, TlsServer},
-    metrics::LATENCY_BOUNDS,
-};
+use farslot::metrics::LATENCY_BOUNDS;
+use farslot::{Evicting, Sweeper};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;

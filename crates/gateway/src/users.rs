@@ -5,10 +5,8 @@ use crate::commands::{Command, DatabaseCommand, Request, Session, Transaction};
 use crate::databases::{DATABASES, table_name};
 use crate::failure::Failure;
 use crate::revocable::{InForce, Revocable};
-use farslot::{
-    Rights,
-    admission::{Rate, TableGrant},
-};
+use farslot::Rights;
+use farslot::admission::{Rate, TableGrant};
 use std::sync::Arc;
 
 /// One of them.

@@ -2,10 +2,8 @@
 
 use crate::family::Family;
 use crate::source::{Slow, Source};
-use farslot::{
-    ErrorKind, VerbKind,
-    metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics},
-};
+use farslot::metrics::{ClientMetrics, LATENCY_BOUNDS, Latencies, TableMetrics};
+use farslot::{ErrorKind, VerbKind};
 
 impl Source for ClientMetrics {
     fn families(&self) -> Vec<Family> {

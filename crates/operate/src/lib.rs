@@ -23,7 +23,8 @@
 //! feature `prometheus-client`, `Collected` adds a source's metrics to the registry.
 //!
 //! ```
-//! use farslot::{OpenOptions, Store, TableOptions, metrics::ClientMetrics};
+//! use farslot::metrics::ClientMetrics;
+//! use farslot::{OpenOptions, Store, TableOptions};
 //! use farslot_operate::{Page, PageOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

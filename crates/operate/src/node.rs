@@ -3,11 +3,9 @@
 use crate::family::Family;
 use crate::source::{Slow, Source};
 use crate::surveys::Surveys;
-use farslot::{
-    Address, Listing, Server, VerbKind,
-    admission::Refusal,
-    metrics::{AgentCounters, VerbFailure},
-};
+use farslot::admission::Refusal;
+use farslot::metrics::{AgentCounters, VerbFailure};
+use farslot::{Address, Listing, Server, VerbKind};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,9 +1,9 @@
 //! Options by their names, as keyword arguments: those of the program `farslot`.
 
 use crate::failure::raise;
+use farslot::admission::{Fingerprint, Secret, TlsClient, Trust};
 use farslot::{
     Access, Cache, Expiry, IndexError, OpenOptions, Rights, SchemeKind, StoreError, TableOptions,
-    admission::{Fingerprint, Secret, TlsClient, Trust},
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

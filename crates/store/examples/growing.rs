@@ -1,6 +1,7 @@
 //! Keys that come and go, in a table that grows while it is used: RACE's extendible hashing.
 
-use farslot::{FieldSize, Result, Store, TableOptions, layout::RaceShape};
+use farslot::layout::RaceShape;
+use farslot::{FieldSize, Result, Store, TableOptions};
 
 fn main() -> Result<()> {
     let store = Store::embedded()?;

@@ -2,9 +2,10 @@
 
 use crate::catalog::pool::FIRST_REGION;
 use crate::catalog::{Catalog, Listing, MemoryUse, TableRecord};
+use crate::nodes::NodeReport;
 use crate::sharded;
 use crate::store::Store;
-use crate::{OnRestart, Partition, Result, StoreError, nodes::NodeReport};
+use crate::{OnRestart, Partition, Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use std::collections::BTreeSet;
 use std::time::Duration;

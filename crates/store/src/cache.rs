@@ -1,6 +1,7 @@
 //! What a thread may remember of a table's answers.
 
-use crate::{FieldSize, catalog::Scheme};
+use crate::FieldSize;
+use crate::catalog::record::Scheme;
 use farslot_index::cache::{CacheOptions, Freshness};
 use std::time::Duration;
 

@@ -22,7 +22,8 @@ use std::time::{Duration, SystemTime};
 /// ([`ClientMetrics::slow_operations`]).
 ///
 /// ```
-/// use farslot::{OpenOptions, Store, TableOptions, metrics::ClientMetrics};
+/// use farslot::metrics::ClientMetrics;
+/// use farslot::{OpenOptions, Store, TableOptions};
 ///
 /// # fn main() -> Result<(), farslot::StoreError> {
 /// let metrics = ClientMetrics::default();

@@ -9,14 +9,13 @@
 use crate::cache::Cache;
 use crate::calls::client::asking::CallOptions;
 use crate::calls::client::calling::CallingIndex;
+use crate::catalog::record::Scheme;
 use crate::duo::{DuoClient, DuoOwners};
 use crate::expiry::ExpiryClock;
 use crate::lease::Leased;
 use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
-use crate::{
-    Access, ErrorKind, LookupOrder, ReadPolicy, Result, StoreError, TableRecord, catalog::Scheme,
-};
+use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
 use farslot_index::cache::Cached;

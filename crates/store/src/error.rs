@@ -1,6 +1,6 @@
 //! What can go wrong with a store or a table.
 
-use crate::snapshot::SnapshotError;
+use crate::snapshot::error::SnapshotError;
 use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
 use farslot_index::{FieldSize, IndexError, SchemeKind};
 

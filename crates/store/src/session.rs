@@ -1,7 +1,8 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
 use crate::lease::Leased;
-use crate::{Cursor, Operation, Outcome, Result, StoreError, WriterChange, nodes::PartitionReport};
+use crate::nodes::PartitionReport;
+use crate::{Cursor, Operation, Outcome, Result, StoreError, WriterChange};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
 use farslot_index::{
     Admin, AdminOutcome, Answers, AnyIndex, ClientState, IndexError, KeptAnswers, Outcomes, Value,

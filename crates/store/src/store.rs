@@ -256,7 +256,7 @@ impl Store {
         } else if nodes > 1 {
             options.for_partitions(nodes)
         } else {
-            options.for_partitions(nodes).scheme()?
+            options
         };
         let scheme = options.scheme()?;
         if nodes == 1 || scheme.is_on_one_node() {

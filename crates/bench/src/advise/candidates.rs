@@ -11,14 +11,12 @@ use farslot::index::linear::{LinearLayout, LinearOptions, ReadPolicy, ReadSizes}
 use farslot::index::race::{RaceLayout, RaceOptions};
 use farslot::index::sealed::{SealedForm, SealedLayout, SealedOptions, SlotOrder};
 use farslot::index::{KeyRule, SlotKind};
+use farslot::layout::{DuoShape, RaceShape};
 use farslot::model::advise::{
     CuckooPlaces, CuckooReads, CuckooShape, DuoInsertion, Filling, RacePlaces,
 };
 use farslot::model::{ProbeDistribution, ReadSizeModel, TableLoad};
-use farslot::{
-    layout::{DuoShape, RaceShape},
-    read_cost,
-};
+use farslot::read_cost;
 use serde::Serialize;
 use std::rc::Rc;
 

@@ -31,9 +31,9 @@ pub(crate) use real_bed::SHM_PROFILE;
 
 use crate::{BenchError, Progress, Result};
 use farslot::fabric::RegionId;
+use farslot::layout::Scheme;
 use farslot::{
     Address, FieldSize, OpenOptions, SlotKind, Store, StoreError, TableOptions, TableRecord,
-    layout::Scheme,
 };
 use probe::ScratchMemory;
 use real_bed::{RealBed, ShmSource, TcpSource, VerbsSource};

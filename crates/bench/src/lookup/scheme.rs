@@ -1,9 +1,7 @@
 //! The schemes whose lookups are measured side by side.
 
-use farslot::{
-    FieldSize, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{FieldSize, TableOptions};
 use std::fmt;
 use std::str::FromStr;
 

@@ -4,7 +4,8 @@ use super::tables::described_damage;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{ByteCount, health::Damage};
+use farslot::ByteCount;
+use farslot::health::Damage;
 
 /// The options of `farslot repair`.
 #[derive(clap::Args, Debug)]

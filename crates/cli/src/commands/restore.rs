@@ -5,12 +5,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{
-    ErrorKind, Store,
-    snapshots::{
-        RestoreOptions, SnapshotInfo, check_snapshot, list_snapshots, older_snapshot, snapshot_path,
-    },
+use farslot::snapshots::{
+    RestoreOptions, SnapshotInfo, check_snapshot, list_snapshots, older_snapshot, snapshot_path,
 };
+use farslot::{ErrorKind, Store};
 use serde_json::json;
 use std::path::PathBuf;
 

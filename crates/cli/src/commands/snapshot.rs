@@ -4,10 +4,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::until_stopped::UntilStopped;
-use farslot::{
-    StoreError,
-    snapshots::{SnapshotError, SnapshotInfo, SnapshotOptions, is_unfinished},
-};
+use farslot::StoreError;
+use farslot::snapshots::{SnapshotError, SnapshotInfo, SnapshotOptions, is_unfinished};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -7,12 +7,10 @@ use crate::shape::{Own, SchemeShape, described};
 use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
+use farslot::health::{NodeReport, PartitionReport};
 use farslot::index::{IndexError, cuckoo, duo, race};
-use farslot::{
-    Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table,
-    health::{NodeReport, PartitionReport},
-    layout::Scheme,
-};
+use farslot::layout::Scheme;
+use farslot::{Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table};
 use farslot_operate::survey_fields;
 use serde_json::{Value, json};
 

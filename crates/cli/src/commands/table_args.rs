@@ -5,10 +5,8 @@ use crate::number;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use farslot::{
-    Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions,
-    layout::HashKind,
-};
+use farslot::layout::HashKind;
+use farslot::{Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions};
 
 /// What a table shall be, beyond its capacity.
 #[derive(clap::Args, Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Grants of single tables, by the file of `farslot serve --grants`.
 
 use crate::common::{ANY_PORT, Node, assert_fails, error_of, farslot, fresh_address, wait_for};
-use farslot::{OpenOptions, Store, Table, admission::Secret};
+use farslot::admission::Secret;
+use farslot::{OpenOptions, Store, Table};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

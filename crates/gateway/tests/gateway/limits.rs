@@ -1,7 +1,8 @@
 //! Secrets, and what clients may not do.
 
 use crate::client::{Client, Reply, gateway, gateway_with, request};
-use farslot::{Evicting, Store, admission::Secret};
+use farslot::admission::Secret;
+use farslot::{Evicting, Store};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 
 #[test]

@@ -1,10 +1,8 @@
 //! SLOWLOG, over real sockets.
 
 use crate::client::{Client, Reply, gateway_with};
-use farslot::{
-    Rights,
-    admission::{Rate, Secret, TableGrant},
-};
+use farslot::Rights;
+use farslot::admission::{Rate, Secret, TableGrant};
 use farslot_operate::Source;
 use std::time::Duration;
 

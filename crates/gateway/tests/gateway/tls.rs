@@ -2,10 +2,8 @@
 
 use crate::authority::Authority;
 use crate::client::{Client, Reply, gateway_with, request};
-use farslot::{
-    Store,
-    admission::{Secret, TlsServer},
-};
+use farslot::Store;
+use farslot::admission::{Secret, TlsServer};
 use farslot_gateway::{Gateway, GatewayOptions};
 use farslot_operate::{Source, text};
 use std::io::{Read, Write};

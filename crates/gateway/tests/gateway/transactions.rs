@@ -1,10 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH and RESET, over real sockets.
 
 use crate::client::{Client, Reply, gateway, gateway_with, request};
-use farslot::{
-    Rights,
-    admission::{Rate, Secret, TableGrant},
-};
+use farslot::Rights;
+use farslot::admission::{Rate, Secret, TableGrant};
 use farslot_gateway::Gateway;
 use farslot_operate::{Source, text};
 use rand::{RngExt, SeedableRng};

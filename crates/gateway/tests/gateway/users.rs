@@ -1,10 +1,8 @@
 //! Users besides `default`: grants of databases, to who has their secrets.
 
 use crate::client::{Client, gateway, gateway_with, request};
-use farslot::{
-    Rights, Store,
-    admission::{Rate, Secret, TableGrant},
-};
+use farslot::admission::{Rate, Secret, TableGrant};
+use farslot::{Rights, Store};
 use farslot_gateway::Gateway;
 use farslot_operate::{Source, text};
 

@@ -43,7 +43,8 @@ pub use workload::{LONGEST_SCAN, OperationMix, SKEW, Workload};
 
 use crate::{LabError, Progress, Result};
 use echo::EchoProcess;
-use farslot::{Cache, SlotKind, TableOptions, layout::Scheme};
+use farslot::layout::Scheme;
+use farslot::{Cache, SlotKind, TableOptions};
 use farslot_bench::simulated::Zipf;
 use farslot_bench::{BenchError, median};
 use memcached_client::MemcachedClient;

@@ -1,9 +1,8 @@
 //! What a program's own tables say: on a page, and in its own registry.
 
 use crate::common::{Metrics, get, metrics_that};
-use farslot::{
-    ErrorKind, Handle, HandleOptions, OpenOptions, Store, TableOptions, metrics::ClientMetrics,
-};
+use farslot::metrics::ClientMetrics;
+use farslot::{ErrorKind, Handle, HandleOptions, OpenOptions, Store, TableOptions};
 use farslot_operate::{Collected, Page, PageOptions};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;

@@ -1,10 +1,10 @@
 //! What a memory node says of itself.
 
 use crate::common::{Metrics, get, metrics_that};
+use farslot::admission::{READ_ONLY, Secret};
 use farslot::fabric::{EndpointExt, Executor, NodeId, RegionId, RemoteAddr, shm};
 use farslot::{
     Access, FieldSize, Limits, OpenOptions, Rights, Server, ServerOptions, Store, TableOptions,
-    admission::{READ_ONLY, Secret},
 };
 use farslot_operate::{NodeMetrics, Page, PageOptions};
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! The files for packagers: every metric that they name is there.
 
-use farslot::{Evicting, OpenOptions, Server, Store, TableOptions, metrics::ClientMetrics};
+use farslot::metrics::ClientMetrics;
+use farslot::{Evicting, OpenOptions, Server, Store, TableOptions};
 use farslot_operate::{NodeMetrics, SnapshotMetrics, Source};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

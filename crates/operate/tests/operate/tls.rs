@@ -3,7 +3,8 @@
 use crate::authority::Authority;
 use crate::common::{Answer, answer, connect};
 use crate::tls_stream;
-use farslot::{admission::TlsServer, metrics::ClientMetrics};
+use farslot::admission::TlsServer;
+use farslot::metrics::ClientMetrics;
 use farslot_operate::{Page, PageOptions};
 use std::io::{self, Read, Write};
 

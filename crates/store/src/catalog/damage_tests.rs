@@ -6,10 +6,8 @@ use super::record::MapPlace;
 use super::region::{LOCK_AT, MARK_AT, entry_at};
 use super::*;
 use crate::fabrics::Fabric;
-use crate::{
-    FieldSize, OpenOptions, Store, StoreError, TableOptions, shapes::CuckooShape, shapes::DuoShape,
-    shapes::RaceShape,
-};
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
+use crate::{FieldSize, OpenOptions, Store, StoreError, TableOptions};
 use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Executor};
 use std::rc::Rc;
 

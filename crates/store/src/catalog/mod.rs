@@ -28,7 +28,7 @@ mod listing;
 mod lock;
 pub(crate) mod pool;
 mod reclaim;
-mod record;
+pub(crate) mod record;
 mod region;
 mod repair;
 mod space;

@@ -6,10 +6,8 @@ use super::listing::{Entry, Is};
 use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, Phase, entry_at};
 use super::telling::{is_restoring, record_of, tables_from, taken_apart};
 use super::*;
-use crate::{
-    FieldSize, Result, Store, StoreError, TableOptions, shapes::CuckooShape, shapes::DuoShape,
-    shapes::RaceShape,
-};
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
+use crate::{FieldSize, Result, Store, StoreError, TableOptions};
 use farslot_fabric::{EndpointExt, Executor, NodeId, OwnerMemory};
 use farslot_index::Value;
 use proptest::prelude::*;

@@ -7,7 +7,8 @@
 //! its end, which waits for nobody in the tables that are used so.
 
 use super::opener::Opener;
-use crate::{Result, Table, catalog::Scheme};
+use crate::catalog::record::Scheme;
+use crate::{Result, Table};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

@@ -6,13 +6,14 @@ mod named;
 #[cfg(feature = "unstable")]
 pub use named::NamedOptions;
 
+use crate::catalog::record::Scheme;
 use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, OwnedTableShape, QueueLayout};
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
-use crate::{OnRestart, Result, catalog::Scheme};
+use crate::{OnRestart, Result};
 use farslot_index::heap::Evicting;
 use farslot_index::race::SMALLEST_SEGMENT;
 use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
@@ -169,7 +170,8 @@ impl TableOptions {
     /// Makes it a cuckoo table: fuller, with small lookups, and one writer at a time.
     ///
     /// ```
-    /// # use farslot::{TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::TableOptions;
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).cuckoo(CuckooShape::default());
     /// assert_eq!(options.scheme()?.name(), "cuckoo");
@@ -188,7 +190,8 @@ impl TableOptions {
     /// keeps an index of it in its own memory; so do readers, if there may be any.
     ///
     /// ```
-    /// # use farslot::{TableOptions, layout::DuoShape};
+    /// # use farslot::layout::DuoShape;
+    /// # use farslot::TableOptions;
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).duo(DuoShape::default());
     /// assert_eq!(options.scheme()?.name(), "duo");
@@ -207,7 +210,8 @@ impl TableOptions {
     /// may [grow](TableOptions::grow_to) while it is used.
     ///
     /// ```
-    /// # use farslot::{TableOptions, layout::RaceShape};
+    /// # use farslot::layout::RaceShape;
+    /// # use farslot::TableOptions;
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let options = TableOptions::new(1_000).race(RaceShape::default());
     /// assert_eq!(options.scheme()?.name(), "race");
@@ -294,7 +298,8 @@ impl TableOptions {
     /// memory for all of them belongs to it from the start, and is touched as it grows.
     ///
     /// ```
-    /// # use farslot::{TableOptions, layout::RaceShape};
+    /// # use farslot::layout::RaceShape;
+    /// # use farslot::TableOptions;
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// // Room for a thousand keys now, and for a million as they come.
     /// let options = TableOptions::new(1_000).race(RaceShape::default()).grow_to(1_000_000);
@@ -450,7 +455,8 @@ impl TableOptions {
     /// What the slots hold, if not what suits the sizes.
     ///
     /// ```
-    /// # use farslot::{SlotKind, TableOptions, layout::Scheme};
+    /// # use farslot::layout::Scheme;
+    /// # use farslot::{SlotKind, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// // Every record out of band, however short.
     /// let options = TableOptions::new(1_000).slots(SlotKind::Heap);
@@ -584,7 +590,8 @@ impl TableOptions {
     /// The hash function.
     ///
     /// ```
-    /// # use farslot::{FieldSize, TableOptions, layout::HashKind};
+    /// # use farslot::layout::HashKind;
+    /// # use farslot::{FieldSize, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let numbers = FieldSize::Fixed(8);
     /// let options = TableOptions::new(1_000).keys(numbers).values(numbers).hash(HashKind::Knuth);

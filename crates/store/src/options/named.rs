@@ -2,7 +2,8 @@
 
 use super::{HashKind, TableOptions};
 use crate::error::bad_option;
-use crate::{OnRestart, Result, shapes::CuckooShape, shapes::DuoShape, shapes::RaceShape};
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
+use crate::{OnRestart, Result};
 use bytesize::ByteSize;
 use farslot_index::heap::Evicting;
 use farslot_index::{FieldSize, SchemeKind, SlotKind};

@@ -335,7 +335,8 @@ impl QueueLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TableOptions, catalog::Scheme};
+    use crate::TableOptions;
+    use crate::catalog::record::Scheme;
     use farslot_index::FieldSize::{Fixed, UpTo};
 
     fn said(refused: Result<()>) -> String {

@@ -1,7 +1,8 @@
 //! A client of a table that the owner of the memory writes.
 
+use crate::catalog::record::Scheme;
 use crate::lease::Leased;
-use crate::{Access, StoreError, TableRecord, catalog::Scheme};
+use crate::{Access, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot_index::{
     ClientState, Cursor, FieldSize, IndexError, Occupancy, Operation, Outcome, Result,

@@ -1,7 +1,8 @@
 //! What concerns all partitions: visiting, counting, writers, building.
 
 use super::{ShardedTable, met_another};
-use crate::{Cursor, Occupancy, Result, StoreError, Survey, WriterChange, nodes::PartitionReport};
+use crate::nodes::PartitionReport;
+use crate::{Cursor, Occupancy, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::window;
 use farslot_index::{
     Admin, AdminOutcome, AnyIndex, CacheCounts, ClientState, IndexError, IndexExt, Record,

@@ -6,11 +6,12 @@
 //! [`super::revive`]).
 
 use super::find::{ask_all, check_phases, find, nodes_of};
+use crate::catalog::record::Scheme;
 use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode};
 use crate::names::check_name;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
-use crate::{OnRestart, Result, StoreError, TableRecord, catalog::Scheme};
+use crate::{OnRestart, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, NodeId, window};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

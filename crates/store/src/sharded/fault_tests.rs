@@ -3,13 +3,15 @@
 
 use super::{LocatedTable, NewTable, ShardedTable, create, find};
 use crate::calls::owner::registry::serve_simulated;
+use crate::catalog::record::Scheme;
 use crate::clients::{ClientFactory, KnownSizes};
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
+use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::SlotMap;
 use crate::{
     Access, FieldSize, LookupOrder, OnRestart, Operation, ReadPolicy, Result, SlotKind, StoreError,
-    TableOptions, catalog::Scheme, shapes::CuckooShape, shapes::DuoShape, shapes::RaceShape,
+    TableOptions,
 };
 use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{

@@ -39,11 +39,12 @@ use find::PartitionPlace;
 pub(crate) use find::{LocatedTable, ShardedLocation, ask_all, find, nodes_of};
 pub(crate) use session::OverNodes;
 
+use crate::catalog::record::Scheme;
 use crate::catalog::{Partition, PartitionMap};
 use crate::clients::ClientFactory;
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
-use crate::{Result, StoreError, catalog::Scheme};
+use crate::{Result, StoreError};
 use farslot_fabric::{FabricError, Nanos, NodeId, window};
 use farslot_index::{AnyIndex, Result as Answer};
 use std::cell::{Cell, RefCell};

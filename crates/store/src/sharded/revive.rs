@@ -13,8 +13,9 @@
 use super::create::or_theirs;
 use super::find::{LocatedTable, PartitionPlace, ShardedLocation, find, is_absence};
 use super::{Entry, MOST_ATTEMPTS, Part, ShardedTable};
+use crate::catalog::record::Scheme;
 use crate::catalog::{Catalog, NewPartition, table_at};
-use crate::{OnRestart, Result, StoreError, TableRecord, catalog::Scheme};
+use crate::{OnRestart, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, FabricError, Nanos, NodeState, Rights};
 use farslot_index::IndexError;
 

@@ -2,11 +2,12 @@
 
 use super::ShardedTable;
 use crate::lease::Leased;
+use crate::nodes::PartitionReport;
 use crate::session::{
     AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, end, look_up,
     run_batch,
 };
-use crate::{Cursor, Operation, Outcome, Result, nodes::PartitionReport};
+use crate::{Cursor, Operation, Outcome, Result};
 use farslot_fabric::{Executor, Nanos};
 use farslot_index::{Admin, AdminOutcome, Answers, ClientState, Outcomes, Value};
 use std::cell::Cell;

@@ -16,9 +16,10 @@
 //! `next` is where the scan of the partition continues behind the block: [`MIDDLE`] if the block
 //! ends within a piece of the scan, [`DONE`] behind the last one.
 
+use crate::Result;
+use crate::catalog::record::{PartitionMap, PartitionNode, Scheme};
 use crate::names::check_name;
 use crate::slot_map::{MOST_NODES, SlotMap};
-use crate::{Result, catalog::PartitionMap, catalog::PartitionNode, catalog::Scheme};
 use farslot_index::Record;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

@@ -30,7 +30,7 @@
 //! the file, and to restore a table that is built whole, all of its records.
 
 mod copy;
-mod error;
+pub(crate) mod error;
 mod files;
 mod format;
 mod losses;
@@ -50,12 +50,10 @@ pub use take::SnapshotOptions;
 pub use workers::{OnProgress, SnapshotProgress};
 
 use crate::catalog::TableRecord;
+use crate::catalog::record::{PartitionMap, PartitionNode, Scheme};
 use crate::sharded::{self, LocatedTable};
 use crate::slot_map::SlotMap;
-use crate::{
-    OnRestart, Result, Store, StoreError, catalog::PartitionMap, catalog::PartitionNode,
-    catalog::Scheme,
-};
+use crate::{OnRestart, Result, Store, StoreError};
 use farslot_fabric::{Endpoint, FabricError, NodeId};
 use files::{is_named_as_older, open_to_read};
 use format::SnapshotHead;
@@ -123,7 +121,8 @@ impl SnapshotInfo {
 /// [`SnapshotError`]: a directory that cannot be read, or a file of that name that is no snapshot.
 ///
 /// ```
-/// use farslot::{FieldSize, Store, TableOptions, snapshots::list_snapshots};
+/// use farslot::snapshots::list_snapshots;
+/// use farslot::{FieldSize, Store, TableOptions};
 /// use std::ops::ControlFlow;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -12,10 +12,11 @@ use super::restore::{MOST_ENLARGEMENTS, is_full};
 use super::source::{Source, names, records_of};
 use super::workers::ProgressMeter;
 use super::{OnProgress, SnapshotError, SnapshotInfo};
+use crate::catalog::record::Scheme;
 use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
 use crate::sharded::{self, LocatedTable, ShardedLocation};
-use crate::{Operation, Record, Result, Store, StoreError, Table, TableRecord, catalog::Scheme};
+use crate::{Operation, Record, Result, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
 impl Store {

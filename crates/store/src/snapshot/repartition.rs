@@ -2,8 +2,9 @@
 //! another number of nodes.
 
 use super::format::SnapshotHead;
+use crate::Result;
+use crate::catalog::record::Scheme;
 use crate::slot_map::{SlotMap, partition_share};
-use crate::{Result, catalog::Scheme};
 
 /// How a table is spread over so many nodes, and the schemes of its partitions: each with the room
 /// for its share of what all partitions had room for together.

@@ -11,10 +11,11 @@ use super::repartition::{self, enlarged, within};
 use super::source::{RestoreOptions, Source, records_of};
 use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, RESTORING, SnapshotError, SnapshotInfo};
+use crate::catalog::record::Scheme;
 use crate::seeds::draw_id;
 use crate::sharded::{self, NewTable};
 use crate::slot_map::SlotMap;
-use crate::{ErrorKind, OnRestart, Result, Store, StoreError, catalog::Scheme};
+use crate::{ErrorKind, OnRestart, Result, Store, StoreError};
 use farslot_fabric::FabricError;
 use farslot_index::KeyRule;
 use std::fs::File;
@@ -80,7 +81,8 @@ impl Store {
     /// a part that was not lost.
     ///
     /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions, snapshots::RestoreOptions};
+    /// # use farslot::snapshots::RestoreOptions;
+    /// # use farslot::{FieldSize, Store, TableOptions};
     /// # use std::ops::ControlFlow;
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;

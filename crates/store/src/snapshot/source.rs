@@ -4,7 +4,8 @@ use super::files::{is_named_as_older, older_snapshot, open_to_read, snapshot_pat
 use super::format::{PartOf, Records, SnapshotHead};
 use super::walk::{self, Block, Bytes, SnapshotWalk, failed, walk};
 use super::{SnapshotError, SnapshotInfo};
-use crate::{Record, Result, StoreError, catalog::PartitionNode};
+use crate::catalog::record::PartitionNode;
+use crate::{Record, Result, StoreError};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

@@ -6,10 +6,9 @@ use super::partial::Partial;
 use super::workers::ProgressMeter;
 use super::{OnProgress, Parts, SnapshotError, SnapshotInfo, losses};
 use crate::catalog::Catalog;
+use crate::catalog::record::{PartitionNode, Scheme};
 use crate::sharded::{self, LocatedTable};
-use crate::{
-    Cursor, Result, Store, StoreError, Table, TableRecord, catalog::PartitionNode, catalog::Scheme,
-};
+use crate::{Cursor, Result, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{Endpoint, NodeId};
 use farslot_index::{Cursor as Place, IndexError};
 use std::path::{Path, PathBuf};

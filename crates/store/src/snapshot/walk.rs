@@ -275,7 +275,8 @@ pub(super) fn totals(bytes: &Bytes<'_>) -> Result<Frame, SnapshotError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TableOptions, catalog::Scheme};
+    use crate::TableOptions;
+    use crate::catalog::record::Scheme;
 
     fn head() -> SnapshotHead {
         SnapshotHead {

@@ -3,11 +3,9 @@
 
 use super::Table;
 use crate::deduplicate::last_of_each_key;
+use crate::nodes::PartitionReport;
 use crate::session::SessionRequest;
-use crate::{
-    Cursor, Occupancy, Operation, Record, Result, StoreError, Survey, WriterChange,
-    nodes::PartitionReport,
-};
+use crate::{Cursor, Occupancy, Operation, Record, Result, StoreError, Survey, WriterChange};
 use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
 use farslot_index::CacheCounts;
@@ -204,7 +202,8 @@ impl Table {
     /// What the fabric says.
     ///
     /// ```
-    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::{Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -225,7 +224,8 @@ impl Table {
     /// [`WriterBusy`](farslot_index::IndexError::WriterBusy), or what the fabric says.
     ///
     /// ```
-    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::{Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -256,7 +256,8 @@ impl Table {
     /// the fabric says.
     ///
     /// ```
-    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::{Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -289,7 +290,8 @@ impl Table {
     /// As [`Table::take_over`], without [`WriterAlive`](farslot_index::IndexError::WriterAlive).
     ///
     /// ```
-    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::{Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;
@@ -371,7 +373,8 @@ impl Table {
     /// What the fabric says; another client may then have to [take over](Table::take_over).
     ///
     /// ```
-    /// # use farslot::{Store, TableOptions, layout::CuckooShape};
+    /// # use farslot::layout::CuckooShape;
+    /// # use farslot::{Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("stock", &TableOptions::new(100).cuckoo(CuckooShape::default()))?;

@@ -1,5 +1,6 @@
 //! What a thread keeps for the transactions of a store.
 
+use crate::catalog::record::Scheme;
 use crate::catalog::{TableRecord, table_at};
 use crate::lease::Leased;
 use crate::nodes::StoreNodes;
@@ -7,7 +8,7 @@ use crate::owned::table::{database, store_error};
 use crate::sharded::{LocatedTable, find};
 use crate::slot_map::SlotMap;
 use crate::store::StoreInner;
-use crate::{Result, Store, StoreError, catalog::Scheme};
+use crate::{Result, Store, StoreError};
 use farslot_fabric::{Endpoint, Executor, FabricError, NodeId, RegionId, RemoteAddr};
 use farslot_index::FieldSize;
 use farslot_remote::ObjectId;

@@ -5,11 +5,8 @@
 use farslot::fabric::sim::World;
 use farslot::fabric::{NodeId, RegionId};
 use farslot::index::SlotKind;
-use farslot::{
-    FieldSize, Operation, Store, Table, TableOptions,
-    layout::KeyRule,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, KeyRule, RaceShape};
+use farslot::{FieldSize, Operation, Store, Table, TableOptions};
 use std::ops::Range;
 
 /// Where all that a case does is drawn from.

@@ -5,10 +5,8 @@ use crate::common::{Served, open};
 use crate::roles::{BUILT, CHURNED, LASTING, Other, is_whole, value_of};
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions};
 use std::time::Duration;
 
 const MEMORY: u64 = 64 << 20;

@@ -2,11 +2,10 @@
 
 use crate::common::open;
 use crate::roles::Other;
+use farslot::admission::Secret;
 use farslot::fabric::FabricError;
 use farslot::fabric::tcp::Refusal;
-use farslot::{
-    ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Server, admission::Secret,
-};
+use farslot::{ErrorKind, FieldSize, Handle, HandleOptions, OpenOptions, Server};
 use farslot::{ServerOptions, Store, StoreError, Survey, TableOptions};
 use farslot_testbed::block_on;
 use std::net::TcpListener;

@@ -2,9 +2,9 @@
 
 use crate::common::{Served, patient};
 use farslot::fabric::{FabricError, Rights};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     ErrorKind, FieldSize, OpenOptions, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 
 fn options(slot: SlotKind) -> TableOptions {

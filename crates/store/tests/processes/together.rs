@@ -3,10 +3,8 @@
 use crate::common::Served;
 use crate::roles::{Other, is_whole, value_of};
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{FieldSize, SlotKind, Store, StoreError, Table, TableOptions};
 
 const PROCESSES: u64 = 8;
 /// Of each process.

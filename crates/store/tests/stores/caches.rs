@@ -2,10 +2,8 @@
 //! say.
 
 use farslot::index::{GET, IndexError};
-use farslot::{
-    Cache, FieldSize, OpenOptions, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, RaceShape};
+use farslot::{Cache, FieldSize, OpenOptions, Store, StoreError, Table, TableOptions};
 use std::time::Duration;
 
 const ONE: &str = "sim://cx5-edr?seed=3&memory=64MiB";

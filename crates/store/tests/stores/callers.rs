@@ -1,15 +1,15 @@
 //! Who may call an owner, and what it makes of calls that make no sense.
 
 use crate::calls::{ALL, MIB, besides_calls, by, open, operation, serve, value_of, written};
+use farslot::admission::{Rate, Secret, TableGrant};
 use farslot::calls::reply::{Status, status_of};
 use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::{EndpointExt, Executor, FabricError, NodeId, RegionId, RemoteAddr, Rights};
 use farslot::index::IndexError;
+use farslot::layout::DuoShape;
 use farslot::{
     Access, FieldSize, OpenOptions, Operation, Server, ServerOptions, Store, StoreError,
     TableOptions,
-    admission::{Rate, Secret, TableGrant},
-    layout::DuoShape,
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

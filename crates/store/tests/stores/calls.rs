@@ -4,10 +4,10 @@
 use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::{Limits, VerbKind};
 use farslot::index::{FIND_OR_PUT, GET, GET_ALL, IndexError, PUT, REMOVE, UPDATE};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     Access, FieldSize, OpenOptions, Operation, Outcome, Server, ServerOptions, SlotKind, Store,
     StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use farslot_check::{History, RegisterMap, TableOp, TableRet, check};
 use farslot_testbed::PATIENCE;

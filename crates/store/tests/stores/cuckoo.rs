@@ -1,10 +1,8 @@
 //! The cuckoo scheme behind a store: what only the simulator's clock shows, and what older stores
 //! hold.
 
-use farslot::{
-    FieldSize, LookupOrder, OpenOptions, Store, Table, TableOptions, TableRecord,
-    layout::CuckooShape, layout::Scheme,
-};
+use farslot::layout::{CuckooShape, Scheme};
+use farslot::{FieldSize, LookupOrder, OpenOptions, Store, Table, TableOptions, TableRecord};
 
 fn options(capacity: u64) -> TableOptions {
     TableOptions::new(capacity)

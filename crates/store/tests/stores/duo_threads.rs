@@ -2,10 +2,8 @@
 
 use farslot::fabric::Limits;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::DuoShape,
-};
+use farslot::layout::DuoShape;
+use farslot::{FieldSize, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions};
 use farslot_testbed::PATIENCE;
 use std::collections::BTreeMap;
 use std::sync::Barrier;

@@ -1,6 +1,7 @@
 //! Memory of records that have ended: whoever needs room has it, without a sweeper.
 
-use farslot::{ErrorKind, FieldSize, SlotKind, Store, TableOptions, layout::RaceShape};
+use farslot::layout::RaceShape;
+use farslot::{ErrorKind, FieldSize, SlotKind, Store, TableOptions};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! Records with a time to live.
 
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     ErrorKind, Expiry, FieldSize, IndexError, OpenOptions, Operation, Outcome, Server, Store,
     TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

@@ -1,14 +1,13 @@
 //! Grants of single tables: what their clients can do, and what they cannot.
 
+use farslot::TableOptions;
+use farslot::admission::TableGrant;
+use farslot::admission::{Rate, Secret};
 use farslot::fabric::tcp::Refusal;
 use farslot::fabric::{FabricError, Rights};
 use farslot::index::IndexError;
-use farslot::{
-    ErrorKind, FieldSize, OpenOptions, Server, ServerOptions, Store, StoreError,
-    admission::{Rate, Secret},
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
-use farslot::{TableOptions, admission::TableGrant};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{ErrorKind, FieldSize, OpenOptions, Server, ServerOptions, Store, StoreError};
 
 pub const MIB: u64 = 1 << 20;
 

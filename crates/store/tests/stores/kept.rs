@@ -1,8 +1,8 @@
 //! Servers that go on with the memory of one before them.
 
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     ErrorKind, NodeMemory, Server, ServerOptions, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;

@@ -2,15 +2,15 @@
 
 use crate::callers::request;
 use crate::grants::{MIB, error_of, grant, is_denied, open, open_at, secret, server, two_nodes};
+use farslot::admission::TableGrant;
 use farslot::calls::request::Question;
 use farslot::fabric::tcp::{ConnectOptions, TcpEndpoint};
 use farslot::fabric::{Endpoint, EndpointExt, Executor, FabricError, NodeId, RegionId, Rights};
 use farslot::index::IndexError;
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     Access, ErrorKind, FieldSize, OpenOptions, Operation, Outcome, Server, ServerOptions, Store,
     StoreError, TableOptions,
-    admission::TableGrant,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

@@ -1,10 +1,8 @@
 //! Tables over three nodes against a plain map: random operations on tables of every scheme and
 //! slot.
 
-use farslot::{
-    Cursor, FieldSize, Operation, Outcome, SlotKind, Store, Table, TableOptions, Value,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{Cursor, FieldSize, Operation, Outcome, SlotKind, Store, Table, TableOptions, Value};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};

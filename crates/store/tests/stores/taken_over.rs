@@ -1,9 +1,7 @@
 //! Writers that were taken over from, and go on.
 
-use farslot::{
-    ErrorKind, FieldSize, Server, SlotKind, Store, Table, TableOptions,
-    layout::{CuckooShape, DuoShape},
-};
+use farslot::layout::{CuckooShape, DuoShape};
+use farslot::{ErrorKind, FieldSize, Server, SlotKind, Store, Table, TableOptions};
 
 fn options(of: &str) -> TableOptions {
     let options = TableOptions::new(2_000)

@@ -4,15 +4,17 @@
 use crate::callers::{call, request};
 use crate::calls::{MIB, besides_calls};
 use crate::grants::{grant, open, secret};
+use farslot::admission::TableGrant;
 use farslot::calls::reply::{Answered, outcomes};
 use farslot::calls::request::{MOST_OPERATIONS, Question, operation_bytes};
 use farslot::fabric::{
     BufferPool, Endpoint, EndpointExt, Executor, NodeId, RegionId, RemoteAddr, Rights,
 };
 use farslot::index::{GET, IndexError};
+use farslot::layout::RaceShape;
 use farslot::{
     ErrorKind, FieldSize, Operation, Outcome, Server, ServerOptions, SlotKind, Store, StoreError,
-    TableOptions, TableRecord, admission::TableGrant, layout::RaceShape,
+    TableOptions, TableRecord,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

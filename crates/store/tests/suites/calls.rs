@@ -4,10 +4,8 @@
 use crate::common::{Served, patient};
 use farslot::fabric::VerbKind;
 use farslot::index::{GET, IndexError};
-use farslot::{
-    Access, FieldSize, OpenOptions, SlotKind, Store, StoreError, TableOptions,
-    layout::{CuckooShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, RaceShape};
+use farslot::{Access, FieldSize, OpenOptions, SlotKind, Store, StoreError, TableOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 60;

@@ -2,10 +2,8 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    ErrorKind, FieldSize, SlotKind, StoreError, TableOptions,
-    layout::{CuckooShape, DuoShape, HashKind, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, HashKind, RaceShape};
+use farslot::{ErrorKind, FieldSize, SlotKind, StoreError, TableOptions};
 use farslot_testbed::Fabric;
 
 const MIB: u64 = 1 << 20;

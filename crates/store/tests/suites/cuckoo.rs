@@ -2,11 +2,8 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, StoreError, Survey, Table, TableOptions,
-    layout::Scheme,
-    layout::{CuckooShape, HashKind},
-};
+use farslot::layout::{CuckooShape, HashKind, Scheme};
+use farslot::{FieldSize, SlotKind, StoreError, Survey, Table, TableOptions};
 
 fn options(capacity: u64) -> TableOptions {
     TableOptions::new(capacity)

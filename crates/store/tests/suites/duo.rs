@@ -3,11 +3,8 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions,
-    layout::Scheme,
-    layout::{DuoShape, HashKind},
-};
+use farslot::layout::{DuoShape, HashKind, Scheme};
+use farslot::{FieldSize, SlotKind, Store, StoreError, Survey, Table, TableOptions};
 
 fn options(capacity: u64, shape: DuoShape) -> TableOptions {
     TableOptions::new(capacity)

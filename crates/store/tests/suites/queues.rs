@@ -1,9 +1,10 @@
 //! Queues: against a plain one, by several clients, and as tables like any other.
 
 use crate::common::TestStore;
+use farslot::snapshots::RestoreOptions;
 use farslot::{
     ErrorKind, FieldSize, IndexError, Operation, Queue, Result, Store, StoreError, Survey,
-    TableOptions, snapshots::RestoreOptions,
+    TableOptions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,11 +2,8 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, StoreError, Survey, TableOptions,
-    layout::{CuckooShape, HashKind},
-    layout::{Scheme, SealedForm},
-};
+use farslot::layout::{CuckooShape, HashKind, Scheme, SealedForm};
+use farslot::{FieldSize, SlotKind, StoreError, Survey, TableOptions};
 
 fn records(numbers: std::ops::Range<u32>) -> Vec<(Vec<u8>, Vec<u8>)> {
     numbers

@@ -2,9 +2,9 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
     FieldSize, Operation, Outcome, SlotKind, StoreError, Survey, Table, TableOptions, Value,
-    layout::{CuckooShape, DuoShape, RaceShape},
 };
 use std::collections::HashMap;
 

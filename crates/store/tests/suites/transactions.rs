@@ -1,9 +1,8 @@
 //! Transactions over the tables of a store.
 
 use crate::common::TestStore;
-use farslot::{
-    ErrorKind, FieldSize, KeyRange, Result, Store, StoreError, TableOptions, layout::RaceShape,
-};
+use farslot::layout::RaceShape;
+use farslot::{ErrorKind, FieldSize, KeyRange, Result, Store, StoreError, TableOptions};
 use std::thread;
 
 const ACCOUNTS: u8 = 8;

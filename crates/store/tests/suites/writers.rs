@@ -2,11 +2,8 @@
 
 use crate::common::TestStore;
 use farslot::index::IndexError;
-use farslot::{
-    FieldSize, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::Scheme,
-    layout::{CuckooShape, DuoShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, Scheme};
+use farslot::{FieldSize, SlotKind, Store, StoreError, Table, TableOptions};
 
 fn options(capacity: u64) -> TableOptions {
     TableOptions::new(capacity)

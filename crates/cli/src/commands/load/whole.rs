@@ -12,7 +12,8 @@ use crate::output;
 use crate::shape::SchemeShape;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
-use farslot::{FieldSize, Store, StoreError, Table, TableOptions, layout::Scheme};
+use farslot::layout::Scheme;
+use farslot::{FieldSize, Store, StoreError, Table, TableOptions};
 use std::io::BufRead;
 
 /// Memory that a record takes here and while the table is built, beside its bytes.

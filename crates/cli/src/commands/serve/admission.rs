@@ -7,10 +7,8 @@ use super::reload::OptionChanges;
 use crate::context::{Context, certificates_in, secrets_in};
 use crate::failure::{Failure, Result};
 use crate::output;
-use farslot::{
-    Server, StoreError,
-    admission::{Clients, Secret, TlsServer},
-};
+use farslot::admission::{Clients, Secret, TlsServer};
+use farslot::{Server, StoreError};
 use std::path::Path;
 
 /// Who is admitted to what.

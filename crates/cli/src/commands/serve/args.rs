@@ -2,7 +2,8 @@
 
 use super::{kept, metrics, redis, snapshots};
 use bytesize::ByteSize;
-use farslot::{Address, admission::Network};
+use farslot::Address;
+use farslot::admission::Network;
 use std::path::PathBuf;
 
 /// The options of `farslot serve`.

@@ -9,10 +9,8 @@ use super::{metrics, redis};
 use crate::context::Context;
 use crate::failure::Result;
 use crate::output;
-use farslot::{
-    Server,
-    admission::{Secret, TableGrant, TlsServer},
-};
+use farslot::Server;
+use farslot::admission::{Secret, TableGrant, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::Page;
 use std::sync::Arc;

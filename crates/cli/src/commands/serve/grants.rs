@@ -29,12 +29,10 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::text_of;
 use bytesize::ByteSize;
+use farslot::admission::{Clients, READ_ONLY, Rate, Secret, TableGrant};
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::Grant;
-use farslot::{
-    Server, StoreError,
-    admission::{Clients, READ_ONLY, Rate, Secret, TableGrant},
-};
+use farslot::{Server, StoreError};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

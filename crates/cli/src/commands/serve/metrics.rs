@@ -3,10 +3,8 @@
 use super::listen::Listen;
 use super::snapshots::Snapshots;
 use crate::failure::{Failure, Result};
-use farslot::{
-    Server,
-    admission::{Network, TlsServer},
-};
+use farslot::Server;
+use farslot::admission::{Network, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::{NodeMetrics, Page, PageError, PageOptions, Source};
 use std::sync::Arc;

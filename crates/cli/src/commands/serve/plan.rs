@@ -7,10 +7,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{Origin, SECRET, Setting};
-use farslot::{
-    Address, Server, ServerOptions,
-    admission::{Secret, TableGrant, TlsServer},
-};
+use farslot::admission::{Secret, TableGrant, TlsServer};
+use farslot::{Address, Server, ServerOptions};
 use farslot_gateway::GatewayOptions;
 use farslot_operate::PageOptions;
 use std::collections::BTreeMap;

@@ -5,10 +5,8 @@ use super::listen::Listen;
 use crate::context::secrets_in;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{
-    Evicting, Server,
-    admission::{Secret, TableGrant, TlsServer},
-};
+use farslot::admission::{Secret, TableGrant, TlsServer};
+use farslot::{Evicting, Server};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

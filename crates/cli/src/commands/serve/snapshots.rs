@@ -4,13 +4,11 @@ use super::reload::OptionChanges;
 use crate::commands::snapshot::part;
 use crate::failure::{Failure, Result};
 use crate::{number, output};
-use farslot::{
-    Store, StoreError,
-    snapshots::{
-        RestoreOptions, SnapshotInfo, SnapshotOptions, is_unfinished, list_snapshots,
-        remove_snapshots, snapshot_path,
-    },
+use farslot::snapshots::{
+    RestoreOptions, SnapshotInfo, SnapshotOptions, is_unfinished, list_snapshots, remove_snapshots,
+    snapshot_path,
 };
+use farslot::{Store, StoreError};
 use farslot_operate::SnapshotMetrics;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;

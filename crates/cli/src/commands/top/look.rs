@@ -3,7 +3,8 @@
 use super::scrape::{Scrape, scrape};
 use crate::commands::stat::counts_of;
 use crate::failure::{Failure, Result};
-use farslot::{Occupancy, Store, Table, health::NodeReport};
+use farslot::health::NodeReport;
+use farslot::{Occupancy, Store, Table};
 use std::time::Instant;
 
 /// A store that is looked at.

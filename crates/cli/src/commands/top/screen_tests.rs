@@ -1,5 +1,6 @@
 use super::*;
-use farslot::{FabricError, MemoryUse, Occupancy, health::NodeReport};
+use farslot::health::NodeReport;
+use farslot::{FabricError, MemoryUse, Occupancy};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::time::Instant;

@@ -1,13 +1,12 @@
 //! The node that is besieged, its tables and grants.
 
 use crate::common::{Node, farslot, fresh_address, start_serving};
+use farslot::admission::Secret;
 use farslot::calls::request::{Question, RequestWriter, operation_bytes};
 use farslot::fabric::tcp::{ConnectOptions, admission};
 use farslot::fabric::{Limits, RegionId};
-use farslot::{
-    FieldSize, OpenOptions, Operation, SlotKind, Store, TableOptions, TableRecord,
-    admission::Secret, layout::RaceShape,
-};
+use farslot::layout::RaceShape;
+use farslot::{FieldSize, OpenOptions, Operation, SlotKind, Store, TableOptions, TableRecord};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use std::fs::File;

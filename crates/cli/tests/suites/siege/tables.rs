@@ -4,10 +4,8 @@ use super::bed::{Bed, MIB, Size, request};
 use super::callers::words;
 use crate::raw::{RawClient, bytes_of, frame};
 use farslot::fabric::tcp::wire::{FrameKind, Header, put_call, put_read, put_write};
-use farslot::{
-    FieldSize, Operation, Store, TableOptions,
-    layout::{CuckooShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, RaceShape};
+use farslot::{FieldSize, Operation, Store, TableOptions};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -7,8 +7,9 @@ mod mapped;
 mod model;
 
 use super::broken::{self, ExpiryBreach};
+use crate::shapes::RaceShape;
 use crate::turns::TurnSchedule;
-use crate::{FieldSize, SlotKind, Store, TableOptions, shapes::RaceShape};
+use crate::{FieldSize, SlotKind, Store, TableOptions};
 use clients::{Client, KEYS, Record, STEPS};
 use farslot_check::{CheckError, RegisterMap, check};
 use farslot_fabric::NodeId;

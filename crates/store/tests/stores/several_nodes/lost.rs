@@ -6,10 +6,8 @@ use super::{
 };
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId, Rights};
-use farslot::{
-    OnRestart, OpenOptions, Operation, Outcome, Server, Store, StoreError,
-    snapshots::SnapshotOptions,
-};
+use farslot::snapshots::SnapshotOptions;
+use farslot::{OnRestart, OpenOptions, Operation, Outcome, Server, Store, StoreError};
 use std::time::{Duration, Instant};
 
 #[test]

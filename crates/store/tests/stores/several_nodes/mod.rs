@@ -9,10 +9,8 @@ mod tables;
 
 use farslot::fabric::sim::{FaultPlan, HostId, Partition, Side};
 use farslot::fabric::{FabricError, NodeId};
-use farslot::{
-    FieldSize, OpenOptions, Server, Store, StoreError, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{FieldSize, OpenOptions, Server, Store, StoreError, TableOptions};
 
 const SIMULATED: &str = "sim://cx5-edr?seed=3&memory=64MiB&nodes=3";
 

@@ -2,9 +2,9 @@
 
 use super::{borrowed, cuckoo, duo, key, options, records, served, value};
 use farslot::fabric::FabricError;
+use farslot::snapshots::{SnapshotOptions, SnapshotProgress};
 use farslot::{
     Access, ErrorKind, OpenOptions, Server, ServerOptions, Store, StoreError, TableOptions,
-    snapshots::{SnapshotOptions, SnapshotProgress},
 };
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};

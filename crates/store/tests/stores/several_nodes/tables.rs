@@ -5,10 +5,8 @@ use super::{
 };
 use farslot::fabric::NodeId;
 use farslot::index::IndexError;
-use farslot::{
-    KeyRange, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::{KeyRange, OpenOptions, Server, SlotKind, Store, StoreError, Table, TableOptions};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 

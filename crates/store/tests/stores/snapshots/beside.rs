@@ -1,7 +1,8 @@
 //! Snapshots beside writers, checked against what these have done.
 
 use super::{field, go_on, kinds};
-use farslot::{FieldSize, Server, Store, layout::Scheme};
+use farslot::layout::Scheme;
+use farslot::{FieldSize, Server, Store};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tempfile::TempDir;

@@ -1,11 +1,9 @@
 //! Copies of tables.
 
 use super::{fill, go_on, kinds, record, sorted_in, store};
-use farslot::{
-    ErrorKind, FieldSize, Store, StoreError, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-    snapshots::{SnapshotError, is_unfinished},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::snapshots::{SnapshotError, is_unfinished};
+use farslot::{ErrorKind, FieldSize, Store, StoreError, TableOptions};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,10 +1,8 @@
 //! Files that are damaged, cut or made up are refused, with the place, and leave nothing behind.
 
 use super::{any, fill, go_on, record, store};
-use farslot::{
-    ErrorKind, SlotKind, StoreError, TableOptions,
-    snapshots::{SnapshotError, check_snapshot},
-};
+use farslot::snapshots::{SnapshotError, check_snapshot};
+use farslot::{ErrorKind, SlotKind, StoreError, TableOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fs::OpenOptions;

@@ -6,11 +6,9 @@ mod copies;
 mod damaged;
 mod resumed;
 
-use farslot::{
-    ErrorKind, FieldSize, Server, SlotKind, Store, StoreError, Table, TableOptions,
-    layout::{CuckooShape, DuoShape, RaceShape},
-    snapshots::{SnapshotError, SnapshotProgress, check_snapshot, list_snapshots},
-};
+use farslot::layout::{CuckooShape, DuoShape, RaceShape};
+use farslot::snapshots::{SnapshotError, SnapshotProgress, check_snapshot, list_snapshots};
+use farslot::{ErrorKind, FieldSize, Server, SlotKind, Store, StoreError, Table, TableOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,11 +1,9 @@
 //! Attempts that were cut off go on, and nothing is lost or doubled.
 
 use super::{any, fill, go_on, kinds, nodes, record, sorted, sorted_in, store};
-use farslot::{
-    ErrorKind, SlotKind, Store, StoreError, TableOptions,
-    layout::Scheme,
-    snapshots::{OnProgress, SnapshotProgress, snapshot_path},
-};
+use farslot::layout::Scheme;
+use farslot::snapshots::{OnProgress, SnapshotProgress, snapshot_path};
+use farslot::{ErrorKind, SlotKind, Store, StoreError, TableOptions};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
