@@ -157,8 +157,7 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.has_room_in(&seen, room) || self.clean_dead(&seen, pages, table).await?)
     }
 
-    /// Waits while other clients are about to free what there is to be freed, if they are; false if
-    /// that comes to nothing.
+    /// Waits for pages that other clients are freeing or giving back; false if nothing comes of it.
     async fn wait_for_others(&self, room: u64) -> Result<bool> {
         let until = self.endpoint.now() + WAITS_FOR_MEMORY;
         let mut has_waited = false;
@@ -280,8 +279,8 @@ impl<E: Endpoint> Heap<E> {
         }
     }
 
-    /// Cleans what has the fewest living bytes of all pages in a row that could be freed, or are of
-    /// those kinds, so many; false if there are none.
+    /// Cleans the row of so many pages with the fewest living bytes, among rows whose pages can be
+    /// freed or are of these kinds; false if there is no such row.
     pub(super) async fn clean_in_a_row(
         &self,
         pages: u64,

@@ -468,7 +468,7 @@ impl<E: Endpoint> Heap<E> {
         self.close_open(|run| run.purpose != Purpose::Write).await;
     }
 
-    /// Gives up those of its open runs.
+    /// Gives up the open runs that `of` selects.
     pub(super) async fn close_open(&self, of: impl Fn(&OpenRun) -> bool) {
         let _turn = self.opening.take(self.endpoint.core()).await;
         {

@@ -3,7 +3,7 @@
 use super::pages::{Dead, DeadWord, Kind, LeftClaim, PageWord, Stamp};
 use std::ops::Range;
 
-/// What pages are that nobody has.
+/// The kinds of pages that nobody has.
 pub(super) const FREE_OR_AWAY: &[Kind] = &[Kind::Free, Kind::Away];
 
 /// The words of pages that lie one behind the other.
@@ -95,8 +95,8 @@ impl PageWindow {
         self.words.iter().filter(is_of).count() as u64
     }
 
-    /// So many pages in a row that nobody has, and of which some are away, if there are some: the
-    /// first of them, and their words.
+    /// The first row of so many pages that are free or away, at least one of them away: its first
+    /// page, and its words.
     pub(super) fn row_with_away(&self, pages: u64) -> Option<(u64, &[PageWord])> {
         let is_away = |word: &PageWord| word.kind() == Kind::Away;
         let is_left = |word: &PageWord| FREE_OR_AWAY.contains(&word.kind());

@@ -37,8 +37,8 @@ impl Withdrawal {
 }
 
 impl<E: Endpoint> Heap<E> {
-    /// Has the heap have memory for so many more pages, of that which others do not need, if it is
-    /// made of segments; false if there is none.
+    /// Gets memory for so many more pages, also such as other tables do not need; false if there is
+    /// none, or the heap is not made of segments.
     pub(super) async fn gain(&self, pages: u64) -> Result<bool> {
         if self.segment == 0 || !self.endpoint.core().may_wait() {
             return Ok(false);
@@ -54,7 +54,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(end <= self.pages.count && self.provide(first..end, true).await?)
     }
 
-    /// Whether the pages from this one on that nobody had are there for those that move records.
+    /// Whether the reserve of those that move records has memory: so many pages from this one on,
+    /// beyond the mark.
     pub(super) async fn has_reserve(&self, first: u64, pages: u64) -> Result<bool> {
         if self.segment == 0 || pages == 0 || self.reserved_from.get() == first {
             return Ok(true);
@@ -66,8 +67,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(is_there)
     }
 
-    /// Has pages that are away given memory again, so many in a row: nothing if there is none, or
-    /// there are no such pages.
+    /// Gives memory again to a row of pages of which some are away; [`Tried::None`] if there is no
+    /// such row, or no memory.
     pub(super) async fn bring_back(&self, all: &PageWindow, request: RunRequest) -> Result<Tried> {
         let Some((first, words)) = all.row_with_away(request.pages) else {
             return Ok(Tried::None);
@@ -108,8 +109,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.endpoint.provide(Piece { from, len }, reclaims).await?)
     }
 
-    /// Claims the pages of whole segments that nobody has, or of whose records none lives: of so
-    /// many segments at most, and not more than the `part`th part of such pages.
+    /// Claims whole segments of which no page is in use, or has a record that lives: at most so
+    /// many, and at most one `part`th of the pages that are free.
     ///
     /// # Errors
     /// What the fabric says. What was claimed is taken over by others some time.

@@ -24,11 +24,11 @@ const FEWEST_TAKEN: u64 = 64;
 /// What is taken back of what tables do not need.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReclaimScope {
-    /// All, even where segments are free.
+    /// All of it, even if segments are free.
     All,
-    /// All, where none is.
+    /// All of it, if no segment is free.
     Wanted,
-    /// Half of it, where none is: for somebody who cannot wait.
+    /// Half of it, if no segment is free: for calls, which cannot wait for memory.
     Ahead,
 }
 

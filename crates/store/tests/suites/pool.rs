@@ -59,8 +59,8 @@ fn check(table: &Table, sizes: &[usize], records: u64) {
     });
 }
 
-/// Fills a table by values of these sizes, finds all of them, and removes them: together they had at
-/// least so many hundredths of what is lent.
+/// Fills a table, checks every record, and removes all of them. They must have taken at least
+/// `hundredths` of the memory that is lent.
 fn holds(table: &Table, sizes: &[usize], hundredths: u64, lent: u64) {
     let (records, bytes) = fill(table, sizes);
     println!(
@@ -76,8 +76,8 @@ fn holds(table: &Table, sizes: &[usize], hundredths: u64, lent: u64) {
     remove(table, records);
 }
 
-/// One table holds most of the memory, whatever the sizes, one after the other. Tiny ones come last:
-/// the slots that they have taken do not come back.
+/// One table holds most of the memory, whatever the sizes, one after the other. Tiny ones come
+/// last: the slots that they have taken do not come back.
 pub fn a_table_has_all_of_its_node<S: TestStore>() {
     let node = S::start(BYTES);
     let store = node.open();
