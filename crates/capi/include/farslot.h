@@ -234,8 +234,6 @@ typedef struct {
   fs_outcome outcome;
 } fs_value;
 
-typedef void (*Handler)(void);
-
 /*
  What a transaction does: it returns 0 to commit, and anything else to change nothing.
  */
@@ -305,8 +303,6 @@ fs_kind fs_error_kind(void);
  still: a node did not answer, for instance.
  */
 bool fs_error_may_have_taken_effect(void);
-
-extern int pthread_atfork(Handler prepare, Handler parent, Handler child);
 
 /*
  Joins a job as process `rank` of `ranks`, all of which call this; rank 0 listens at

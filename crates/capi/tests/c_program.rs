@@ -10,7 +10,8 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `FARSLOT_WRITE_HEADER=1 cargo test -p farslot-capi` writes it.
+const HOW: &str = "FARSLOT_WRITE_HEADER=1 cargo test -p farslot-capi, which writes it";
+
 #[test]
 fn the_header_is_what_cbindgen_makes() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
@@ -26,7 +27,11 @@ fn the_header_is_what_cbindgen_makes() {
         std::fs::write(&header, &made).unwrap();
     }
     let committed = std::fs::read_to_string(&header).unwrap();
-    assert_eq!(String::from_utf8(made).unwrap(), committed);
+    let made = String::from_utf8(made).unwrap();
+    for (number, (new, old)) in made.lines().zip(committed.lines()).enumerate() {
+        assert_eq!(new, old, "line {}; see {HOW}", number + 1);
+    }
+    assert_eq!(made.len(), committed.len(), "see {HOW}");
 }
 
 /// The static library that cargo has built beside this test.
