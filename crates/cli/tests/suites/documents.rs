@@ -109,7 +109,7 @@ fn what_commands_in_the_repository_name_is_there() {
                         path.to_owned()
                     }
                     ["cargo", "run", "--release", "-p", package, ..] => {
-                        package.replace("farslot-", "crates/")
+                        package.replace("farslot-", "lab/")
                     }
                     ["cargo", "run", "--release", "--", ..] => "crates/cli".to_owned(),
                     [script, ..] => script.to_owned(),

@@ -174,7 +174,8 @@ fn every_crate_that_is_published_has_what_registries_show() {
     let workspace = manifest("Cargo.toml");
     let license = read("LICENSE");
     let mut published = 0;
-    for entry in std::fs::read_dir(repository().join("crates")).unwrap() {
+    let crates = ["crates", "lab"].map(|of| std::fs::read_dir(repository().join(of)).unwrap());
+    for entry in crates.into_iter().flatten() {
         let folder = entry.unwrap().path();
         let of_crate = folder.join("Cargo.toml");
         let package = &manifest(of_crate.to_str().unwrap())["package"];

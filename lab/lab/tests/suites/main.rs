@@ -1,7 +1,7 @@
 //! The laboratory, small: one test program, for each would link the store.
 
 mod baseline;
-#[path = "../../../index/tests/common/mod.rs"]
+#[path = "../../../../crates/index/tests/common/mod.rs"]
 mod common;
 mod growth;
 mod program;

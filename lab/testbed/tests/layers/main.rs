@@ -16,14 +16,24 @@ use std::path::{Path, PathBuf};
 
 fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let crates = here.parent().and_then(Path::parent);
-    crates.expect("crates/testbed in a workspace").to_owned()
+    let laboratory = here.parent().and_then(Path::parent);
+    laboratory.expect("lab/testbed in a workspace").to_owned()
+}
+
+/// The folders of the crates of the product, and of the laboratory.
+const CRATES: [&str; 2] = ["crates", "lab"];
+
+/// The folders of all crates.
+fn crates() -> impl Iterator<Item = PathBuf> {
+    CRATES.into_iter().flat_map(|folder| {
+        let crates = std::fs::read_dir(workspace().join(folder)).expect("a folder of crates");
+        crates.map(|entry| entry.expect("a crate").path())
+    })
 }
 
 /// The root files of all crates: a library's, a program's.
 fn roots() -> Vec<PathBuf> {
-    let crates = std::fs::read_dir(workspace().join("crates")).expect("a folder of crates");
-    let sources = crates.map(|entry| entry.expect("a crate").path().join("src"));
+    let sources = crates().map(|folder| folder.join("src"));
     let roots = sources.flat_map(|source| [source.join("lib.rs"), source.join("main.rs")]);
     let mut roots: Vec<PathBuf> = roots.filter(|root| root.exists()).collect();
     roots.sort();
@@ -99,7 +109,6 @@ fn no_room_of_the_fabric_imports_one_above_it() {
     assert!(found.is_empty(), "{found}");
 }
 
-/// A crate of these files, read; each is a path and its text.
 /// Names that more than one type may have: such as `Args`, `Key` or `Entry`, each of which is used
 /// in its own file alone.
 const MOST_NAMESAKES: usize = 79;
@@ -134,7 +143,7 @@ const WIDEST_COMMENT: usize = 100;
 
 #[test]
 fn comments_fit_the_window() {
-    let mut folders = vec![workspace().join("crates")];
+    let mut folders: Vec<PathBuf> = crates().collect();
     let (mut files, mut wide) = (0, String::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a folder") {
@@ -160,6 +169,7 @@ fn comments_fit_the_window() {
     );
 }
 
+/// A crate of these files, read; each is a path and its text.
 fn read(name: &str, files: &[(&str, &str)]) -> Crate {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     for (path, text) in files {
