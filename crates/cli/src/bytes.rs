@@ -85,19 +85,6 @@ pub fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// Text for a terminal: what does not show as itself is escaped, but for ends of lines and tabs.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match is_visible(character) || "\n\t".contains(character) {
-            true => escaped.push(character),
-            false => escaped.extend(character.escape_unicode()),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

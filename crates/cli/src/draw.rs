@@ -39,7 +39,7 @@ pub fn classes(counts: &[u64], name: impl Fn(usize) -> String) -> String {
         text += &format!(
             "{:>15}  {:>11}  {bar}\n",
             name(class),
-            crate::output::grouped(*count)
+            farslot_terminal::output::grouped(*count)
         );
     }
     text

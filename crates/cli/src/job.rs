@@ -1,7 +1,7 @@
 //! Processes of this program that this one starts and that meet as a job.
 
-use crate::failure::{Failure, Result};
 use farslot_set::job::{Job, Launch};
+use farslot_terminal::failure::{Failure, Result};
 use std::net::TcpListener;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

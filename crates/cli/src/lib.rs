@@ -1,32 +1,22 @@
 //! The program `farslot`: serves memory, and works on the tables in it.
-//!
-//! It is a library so that the laboratory's program has the same options, output and failures, and
-//! starts the same memory nodes.
 
 #![forbid(unsafe_code)]
 
 mod bytes;
-pub mod commands;
-pub mod context;
+mod commands;
 mod draw;
-pub mod failure;
 mod formats;
 mod job;
-pub mod memory_node;
-pub mod number;
-pub mod output;
 mod page;
-mod settings;
 mod shape;
 mod unfinished;
 mod until_stopped;
 mod visit;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use context::Context;
-use failure::{Failure, Result};
-use farslot::StoreError;
-use settings::{Rejected, Settings};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::program;
 use std::process::ExitCode;
 
 /// Hash tables in far memory: any process that can reach the memory reads and writes them, and
@@ -167,7 +157,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         #[cfg(feature = "top")]
         Command::Top(args) => commands::top::run(args, context),
         #[cfg(not(feature = "top"))]
-        Command::Top { .. } => Err(Failure::Usage(
+        Command::Top { .. } => Err(farslot_terminal::failure::Failure::Usage(
             "this program was built without `farslot top`\n  try:  cargo install --path crates/cli --features top"
                 .into(),
         )),
@@ -182,14 +172,6 @@ fn run(command: Command, context: &Context) -> Result<()> {
     }
 }
 
-/// An address that cannot be used is reported as the store says it, and in the form that was asked
-/// for.
-fn bad_address(error: &clap::Error) -> Option<Failure> {
-    let source = std::error::Error::source(error)?;
-    let said = source.downcast_ref::<StoreError>()?;
-    Some(said.clone().into())
-}
-
 /// The commands of the program `farslot`, and their options.
 #[must_use]
 pub fn definition() -> clap::Command {
@@ -199,50 +181,5 @@ pub fn definition() -> clap::Command {
 /// The program `farslot`.
 #[must_use]
 pub fn main() -> ExitCode {
-    run_program(|CommandLine { context, command }| (context, command), run)
-}
-
-/// Parses the command line of a program, runs what it asks for, and reports a failure.
-#[must_use]
-pub fn run_program<P: Parser, C>(
-    parts: impl FnOnce(P) -> (Context, C),
-    run: impl FnOnce(C, &Context) -> Result<()>,
-) -> ExitCode {
-    let read = Settings::read(P::command(), std::env::args_os().collect());
-    let parsed = read.and_then(|settings| {
-        let parsed = P::from_arg_matches(settings.matches()).map_err(Rejected::CommandLine)?;
-        Ok((parts(parsed), settings))
-    });
-    let (context, command) = match parsed {
-        Ok(((context, command), settings)) => (
-            Context {
-                settings,
-                ..context
-            },
-            command,
-        ),
-        Err(rejected) => {
-            let failure = match rejected {
-                Rejected::CommandLine(error) => bad_address(&error).unwrap_or_else(|| error.exit()),
-                Rejected::File(failure) => failure,
-            };
-            let as_json = std::env::args_os().any(|argument| argument == "--json");
-            output::report(&failure, as_json);
-            return failure.exit_code();
-        }
-    };
-    output::log_to_stderr();
-    let failure = match run(command, &context) {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(failure) if failure.is_closed_output() => return ExitCode::SUCCESS,
-        Err(failure) => match &context.address {
-            Some(_) if failure.is_refused_right() => context.with_refused_table(failure),
-            Some(address) => failure.at(address),
-            None => failure,
-        },
-    };
-    if !matches!(failure, Failure::Told) {
-        output::report(&failure, context.json);
-    }
-    failure.exit_code()
+    program::run(|CommandLine { context, command }| (context, command), run)
 }

@@ -1,9 +1,9 @@
 //! What a table is, whatever its scheme: for people in a line, for machines as JSON.
 
-use crate::output;
 use farslot::health::PartitionReport;
 use farslot::layout::{CuckooShape, KeyRule, Scheme, SealedForm};
 use farslot::{Evicting, FieldSize, Occupancy, SlotKind, TableRecord};
+use farslot_terminal::output;
 use serde_json::{Value, json};
 
 /// A word that names the record's block.

@@ -1,8 +1,8 @@
 //! Work with a progress bar that Ctrl-C stops in order: what is done is kept, and the same command
 //! goes on from there. A second Ctrl-C ends the process at once.
 
-use crate::failure::{Failure, Result};
 use farslot::snapshots::{OnProgress, SnapshotProgress};
+use farslot_terminal::failure::{Failure, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ops::ControlFlow;

@@ -1,9 +1,9 @@
 //! Visiting all records of a table, or those of the nodes that answer.
 
-use crate::failure::Result;
-use crate::output;
 use farslot::fabric::FabricError;
 use farslot::{Cursor, StoreError, Table};
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 use serde_json::{Value, json};
 use std::io;
 

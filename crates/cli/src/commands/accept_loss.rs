@@ -1,8 +1,8 @@
 //! `farslot accept-loss`: goes on without what a node that came back empty had of a table.
 
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 
 /// The options of `farslot accept-loss`.
 #[derive(clap::Args, Debug)]

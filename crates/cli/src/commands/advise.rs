@@ -1,15 +1,15 @@
 //! `farslot advise`: which scheme suits a workload.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::number;
-use crate::output::{self, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::fabric::sim::NicProfile;
 use farslot::model::Objective;
 use farslot_bench::advise::{
     self, Advice, AdviceQuestion, CheckOptions, Checked, Excluded, Ranked, WritePrice, Writers,
 };
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::number;
+use farslot_terminal::output::{self, on_spinner};
 use serde::Serialize;
 use std::str::FromStr;
 

@@ -1,9 +1,10 @@
 //! `farslot increment`, `compare-and-set`, `exists` and `expire`: what takes one step, whoever else
 //! writes.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::{bytes, number, output};
+use crate::bytes;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 use std::ffi::OsString;
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! `farslot calibrate`: what a fabric costs, measured, as a NIC profile.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output::{self, on_spinner};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::Address;
 use farslot_bench::calibrate::{self, Calibration, Options, file_text};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output::{self, on_spinner};
 use std::path::PathBuf;
 
 /// The options of `farslot calibrate`.

@@ -3,13 +3,13 @@
 use super::load::measure::Measure;
 use super::snapshot::is_stop;
 use super::table_args::TableArgs;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
 use crate::shape::SchemeShape;
 use crate::until_stopped::UntilStopped;
 use crate::visit::Visit;
-use crate::{number, output};
 use farslot::{SchemeKind, Store, TableOptions};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 
 /// The options of `farslot copy`.
 #[derive(clap::Args, Debug)]

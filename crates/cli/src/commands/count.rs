@@ -1,9 +1,9 @@
 //! `farslot count`: counts the records of a table.
 
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
 use crate::visit::Visit;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 
 /// The options of `farslot count`.
 #[derive(clap::Args, Debug)]

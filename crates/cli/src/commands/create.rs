@@ -1,10 +1,10 @@
 //! `farslot create`: makes a table.
 
 use super::table_args::TableArgs;
-use crate::context::Context;
-use crate::failure::Result;
 use crate::shape::{SchemeShape, described};
-use crate::{number, output};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::{number, output};
 
 /// The options of `farslot create`.
 #[derive(clap::Args, Debug)]

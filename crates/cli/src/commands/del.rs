@@ -1,10 +1,10 @@
 //! `farslot del`: removes keys.
 
 use super::keys::{Absent, Keys};
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
 use farslot::Table;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -30,8 +30,8 @@ pub struct Args {
 /// Removes keys, each with all its records.
 ///
 /// # Errors
-/// [`Failure::Told`](crate::failure::Failure::Told) if a key was absent; a key that does not fit,
-/// or what the fabric says.
+/// [`Failure::Told`](farslot_terminal::failure::Failure::Told) if a key was absent; a key that does
+/// not fit, or what the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let keys = Keys::new(args.keys, args.from, args.hex)?;

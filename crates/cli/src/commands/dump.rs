@@ -1,12 +1,12 @@
 //! `farslot dump`: writes all records of a table.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
 use crate::formats::{Format, Writer};
-use crate::output;
 use crate::unfinished::RemovedOnSignal;
 use crate::visit::Visit;
 use farslot::{Expiry, Table};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 

@@ -1,11 +1,12 @@
 //! `farslot get`: looks up keys.
 
 use super::keys::{Absent, Keys};
-use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::bytes;
 use crate::formats::{Format, Writer};
-use crate::{bytes, output};
 use farslot::Table;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -1,10 +1,10 @@
 //! `farslot keep`: holds the memory of a node beyond the node's process.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use farslot::FabricError;
 use farslot::fabric::keep::{Keeper, Place, serve};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::path::{Path, PathBuf};
 
 /// The options of `farslot keep`.

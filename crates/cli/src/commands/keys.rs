@@ -1,8 +1,9 @@
 //! Keys as arguments and from a file, in batches.
 
-use crate::failure::{Failure, Result};
+use crate::bytes;
 use crate::formats::{read_line, unmarked};
-use crate::{bytes, output};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};

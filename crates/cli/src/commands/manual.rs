@@ -1,10 +1,10 @@
 //! `farslot completions` and `farslot man`: what clap knows of the commands, for shells and for
 //! people.
 
-use crate::failure::{Failure, Result};
-use crate::output;
 use clap::Command;
 use clap_complete::Shell;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::io::{self, Write};
 use std::path::PathBuf;
 

@@ -1,11 +1,9 @@
 //! One module a command: its options, and what it does.
 
 pub(crate) mod accept_loss;
-pub mod access_arg;
 pub(crate) mod advise;
 pub(crate) mod atomic;
-pub mod bench;
-pub mod cache_args;
+pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod copy;
 pub(crate) mod count;
@@ -25,12 +23,12 @@ pub(crate) mod queue;
 pub(crate) mod repair;
 pub(crate) mod repro;
 pub(crate) mod restore;
-pub mod scan;
-pub mod serve;
+pub(crate) mod scan;
+pub(crate) mod serve;
 pub(crate) mod slowlog;
 pub(crate) mod snapshot;
 pub(crate) mod stat;
-pub mod table_args;
+pub(crate) mod table_args;
 pub(crate) mod tables;
 pub(crate) mod take_over;
 #[cfg(feature = "top")]

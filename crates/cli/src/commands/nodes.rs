@@ -1,10 +1,10 @@
 //! `farslot nodes`: how the nodes of a store are.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::health::NodeReport;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! `farslot put`: puts one record.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::bytes;
 use crate::formats::LONGEST;
 use crate::shape::SchemeShape;
-use crate::{bytes, number, output};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 use std::ffi::OsString;
 use std::io::Read;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! `farslot push` and `farslot pop`: the items of a queue.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::{bytes, output};
+use crate::bytes;
 use farslot::Queue;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,11 +1,11 @@
 //! `farslot repair`: clears the entries of catalogs that are damaged.
 
 use super::tables::described_damage;
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
 use farslot::ByteCount;
 use farslot::health::Damage;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 
 /// The options of `farslot repair`.
 #[derive(clap::Args, Debug)]

@@ -1,7 +1,7 @@
 //! `farslot repro`: where the papers' tables and figures are.
 
-use crate::failure::{Failure, Result};
-use crate::output;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 
 /// Whatever was asked for.
 #[derive(clap::Args, Debug)]

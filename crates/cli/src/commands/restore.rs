@@ -1,14 +1,14 @@
 //! `farslot restore`: makes tables from their snapshots.
 
 use super::snapshot::{described, end, is_stop, note};
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use crate::until_stopped::UntilStopped;
 use farslot::snapshots::{
     RestoreOptions, SnapshotInfo, check_snapshot, list_snapshots, older_snapshot, snapshot_path,
 };
 use farslot::{ErrorKind, Store};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::json;
 use std::path::PathBuf;
 

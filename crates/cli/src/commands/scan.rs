@@ -1,10 +1,10 @@
 //! `farslot scan`: writes the records of an ordered table in a range of keys.
 
 use crate::bytes;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
 use crate::formats::{Format, Writer};
 use farslot::KeyRange;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::io;
 

@@ -1,8 +1,9 @@
 //! `farslot slowlog`: what took long, of nodes and of programs.
 
-use crate::failure::{Failure, Result};
-use crate::{bytes, output, page};
+use crate::page;
 use comfy_table::{CellAlignment, presets};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -66,9 +67,9 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         listing.add_row([
             format!("{} s ago", output::grouped(ago.as_secs())),
             format!("{took:.1?}"),
-            bytes::escaped(&slow.what),
-            bytes::escaped(&slow.table),
-            bytes::escaped(&slow.by),
+            output::escaped(&slow.what),
+            output::escaped(&slow.table),
+            output::escaped(&slow.by),
             slow.at.clone(),
         ]);
     }

@@ -1,11 +1,11 @@
 //! `farslot snapshot`: writes snapshots of tables.
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use crate::until_stopped::UntilStopped;
 use farslot::StoreError;
 use farslot::snapshots::{SnapshotError, SnapshotInfo, SnapshotOptions, is_unfinished};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

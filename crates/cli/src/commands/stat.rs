@@ -1,10 +1,8 @@
 //! `farslot stat`: what is in a store, and how a table's keys lie.
 
 use super::tables::described_damage;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::draw;
 use crate::shape::{Own, SchemeShape, described};
-use crate::{draw, output};
 use comfy_table::{CellAlignment, presets};
 use farslot::fabric::FabricError;
 use farslot::health::{NodeReport, PartitionReport};
@@ -12,6 +10,9 @@ use farslot::index::{IndexError, cuckoo, duo, race};
 use farslot::layout::Scheme;
 use farslot::{Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table};
 use farslot_operate::survey_fields;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use serde_json::{Value, json};
 
 /// The options of `farslot stat`.

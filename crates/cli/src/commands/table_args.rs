@@ -1,12 +1,13 @@
 //! The options that say what a table shall be, for `create` and `load --create`.
 
-use crate::failure::{Failure, Result};
-use crate::number;
 use bytesize::ByteSize;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use farslot::layout::HashKind;
-use farslot::{Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, SlotKind, TableOptions};
+use farslot::{Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, TableOptions};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::number;
+use farslot_terminal::slot_arg::SlotArg;
 
 /// What a table shall be, beyond its capacity.
 #[derive(clap::Args, Clone, Debug)]
@@ -138,36 +139,6 @@ const fn help_of(scheme: SchemeKind) -> &'static str {
         }
         SchemeKind::Queue => {
             "Items without keys in the order in which they came, written by the node: push and pop"
-        }
-    }
-}
-
-/// What a slot holds, as an option.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-pub enum SlotArg {
-    /// Key and value in one word of 63 bits
-    Word,
-    /// A word of key and a word of value
-    Pair,
-    /// Key and value of fixed sizes
-    Inline,
-    /// A reference to a record elsewhere
-    Heap,
-    /// Key and value of any sizes where they fit, else a reference
-    Hybrid,
-    /// Four signatures and a reference to four records elsewhere: of cuckoo tables
-    Signatures,
-}
-
-impl From<SlotArg> for SlotKind {
-    fn from(slot: SlotArg) -> Self {
-        match slot {
-            SlotArg::Word => Self::Word,
-            SlotArg::Pair => Self::Pair,
-            SlotArg::Inline => Self::Inline,
-            SlotArg::Heap => Self::Heap,
-            SlotArg::Hybrid => Self::Hybrid,
-            SlotArg::Signatures => Self::Signatures,
         }
     }
 }

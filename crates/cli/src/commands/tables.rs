@@ -1,10 +1,10 @@
 //! `farslot tables`, `drop`, `rename` and `empty`: which tables there are, and changing that.
 
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
 use crate::shape::{SchemeShape, described};
 use farslot::health::DamagedEntry;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 
 /// The options of `farslot tables`.
 #[derive(clap::Args, Debug)]

@@ -2,11 +2,11 @@
 //! writer that lives can still do is said at
 //! [`Table::force_take_over`](farslot::Table::force_take_over).
 
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use farslot::StoreError;
 use farslot::index::IndexError;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 
 /// The options of `farslot take-over`.
 #[derive(clap::Args, Debug)]

@@ -3,9 +3,9 @@
 use super::lines::{CheckedLines, RecordStarts};
 use super::record::{BadLine, Columns, EXPIRES, Header, Record, moment};
 use crate::bytes;
-use crate::failure::{Failure, Result};
 use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 use farslot::Expiry;
+use farslot_terminal::failure::{Failure, Result};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -129,7 +129,7 @@ impl<R: Read> CsvReader<R> {
         if self.row.len() != self.width {
             return Err(format!(
                 "{} where the first line has {}",
-                crate::output::counted(self.row.len() as u64, "column"),
+                farslot_terminal::output::counted(self.row.len() as u64, "column"),
                 self.width
             ));
         }

@@ -1,6 +1,6 @@
 //! The mark at a file's start that tells its encoding.
 
-use crate::failure::{Failure, Result};
+use farslot_terminal::failure::{Failure, Result};
 use std::io::{Chain, Cursor, Read};
 
 /// A file behind its mark.

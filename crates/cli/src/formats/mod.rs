@@ -17,8 +17,8 @@ pub use mark::unmarked;
 pub use ndjson::{NdjsonReader, NdjsonWriter};
 pub use record::{BadLine, Columns, Header, Record};
 
-use crate::failure::{Failure, Result};
 use farslot::Expiry;
+use farslot_terminal::failure::{Failure, Result};
 use mark::Unmarked;
 use std::io::{self, BufRead, Write};
 use std::path::Path;

@@ -2,11 +2,11 @@
 
 use crate::ycsb::PeerKind;
 use crate::ycsb::caches::{self, Options};
-use farslot_cli::commands::bench;
-use farslot_cli::context::Context;
-use farslot_cli::failure::Result;
-use farslot_cli::number;
-use farslot_cli::output::on_spinner;
+use farslot_terminal::bench_report;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::number;
+use farslot_terminal::output::on_spinner;
 
 /// The options of `farslot-lab caches`.
 #[derive(clap::Args, Debug)]
@@ -49,5 +49,5 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
         seed: args.seed,
     };
     let measure = |progress: farslot_bench::Progress<'_>| caches::run(&options, progress);
-    bench::tell(&on_spinner(measure)?, context)
+    bench_report::print(&on_spinner(measure)?, context)
 }

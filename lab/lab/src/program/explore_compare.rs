@@ -4,9 +4,9 @@ use crate::explore_compare::{
     self, CommonModel, ExplorationTool, ExploreReport, ExploreRow, One, Options,
 };
 use comfy_table::{CellAlignment, Table, presets};
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
-use farslot_cli::output::{self, on_spinner};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output::{self, on_spinner};
 use std::num::NonZeroUsize;
 
 /// The options of `farslot-lab explore-compare`.

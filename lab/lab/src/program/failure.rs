@@ -1,7 +1,7 @@
 //! Why a command of the laboratory failed, and what to try next.
 
 use crate::LabError;
-use farslot_cli::failure::Failure;
+use farslot_terminal::failure::Failure;
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {

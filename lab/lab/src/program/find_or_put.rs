@@ -1,10 +1,11 @@
 //! `farslot-lab find-or-put`: Farslot's set beside others in one process.
 
 use farslot_bench::find_or_put::Options;
-use farslot_cli::commands::bench::{self, WorkArgs};
-use farslot_cli::context::Context;
-use farslot_cli::failure::Result;
-use farslot_cli::output::on_spinner;
+use farslot_terminal::bench_report;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::find_or_put_args::WorkArgs;
+use farslot_terminal::output::on_spinner;
 
 /// The options of `farslot-lab find-or-put`.
 #[derive(clap::Args, Debug)]
@@ -25,5 +26,5 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
     let measure = |progress: farslot_bench::Progress<'_>| {
         crate::find_or_put::run(&options, &args.threads, progress)
     };
-    bench::tell(&on_spinner(measure)?, context)
+    bench_report::print(&on_spinner(measure)?, context)
 }

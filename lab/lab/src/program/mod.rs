@@ -7,15 +7,16 @@ mod find_or_put;
 mod html;
 mod plot;
 mod reproduce;
+mod serve;
 mod table;
 mod tasks;
 mod transactions;
 mod ycsb;
 
 use clap::{Parser, Subcommand};
-use farslot_cli::commands::serve;
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::program;
 use std::process::ExitCode;
 
 /// The laboratory of farslot: the papers' tables and figures, ours beside theirs, and Farslot
@@ -56,9 +57,9 @@ enum Command {
     /// Serve a node of a database: what `tatp`, `smallbank` and `ycsb-transactions` start
     #[command(hide = true)]
     ServeTransactions(transactions::ServeArgs),
-    /// Lend memory of this machine to other processes: what `ycsb` starts
+    /// Lend memory of this machine to other processes: what `ycsb` and `tasks` start
     #[command(hide = true)]
-    Serve(Box<serve::Args>),
+    Serve(serve::Args),
     /// Answer bytes with bytes: what `ycsb` measures as the limit
     #[command(hide = true)]
     Echo,
@@ -67,7 +68,7 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
-    farslot_cli::run_program(
+    program::run(
         |ProgramArguments { context, command }| (context, command),
         run,
     )
@@ -86,7 +87,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Tasks(args) => tasks::run(&args, context),
         Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
-        Command::Serve(args) => serve::run(*args, context),
+        Command::Serve(args) => serve::run(&args),
         Command::Echo => Ok(crate::ycsb::echo::serve().map_err(Failure::io("the echo"))?),
     }
 }

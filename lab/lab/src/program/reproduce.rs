@@ -3,9 +3,9 @@
 use super::{html, plot, table};
 use crate::repro::{self, Options, title};
 use crate::{LabError, ReproReport};
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
-use farslot_cli::output::{self, on_spinner};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output::{self, on_spinner};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,12 +2,12 @@
 
 use crate::tasks::{self, Options};
 use farslot::Store;
-use farslot_cli::commands::bench;
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
-use farslot_cli::memory_node::MemoryNode;
-use farslot_cli::number;
-use farslot_cli::output::on_spinner;
+use farslot_terminal::bench_report;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::memory_node::MemoryNode;
+use farslot_terminal::number;
+use farslot_terminal::output::on_spinner;
 
 /// Where the table is: in the memory of another process of this host, which is started for it.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,5 +73,5 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<()> {
         rows.extend(on_spinner(measure).map_err(Failure::from)?);
         fabrics.push(name);
     }
-    bench::tell(&tasks::report(rows, &fabrics), context)
+    bench_report::print(&tasks::report(rows, &fabrics), context)
 }

@@ -7,10 +7,10 @@ use crate::transactions::{
 };
 use crate::ycsb::Workload;
 use comfy_table::{CellAlignment, Table, presets};
-use farslot_cli::commands::serve::switch;
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
-use farslot_cli::output::{self, on_spinner};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output::{self, on_spinner};
+use farslot_terminal::serve_signal::switch;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -3,12 +3,12 @@
 use crate::ycsb::{self, PeerAddress, ServedStore, Workload, YcsbReport, YcsbRow};
 use comfy_table::{CellAlignment, Table, presets};
 use farslot::{Address, Cache, OpenOptions, Store};
-use farslot_cli::commands::cache_args::CacheArgs;
-use farslot_cli::commands::table_args::SlotArg;
-use farslot_cli::context::Context;
-use farslot_cli::failure::{Failure, Result};
-use farslot_cli::memory_node::MemoryNode;
-use farslot_cli::output::{self, on_spinner};
+use farslot_terminal::cache_args::CacheArgs;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::memory_node::MemoryNode;
+use farslot_terminal::output::{self, on_spinner};
+use farslot_terminal::slot_arg::SlotArg;
 use std::time::Duration;
 
 /// Where Farslot's table is.

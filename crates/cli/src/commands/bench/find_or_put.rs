@@ -1,55 +1,17 @@
 //! `farslot bench find-or-put`: find-or-puts of processes that share one table, over any fabric.
 
-use crate::failure::{Failure, Result};
 use crate::job;
-use crate::memory_node::MemoryNode;
-use crate::number;
-use crate::output::on_spinner;
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::find_or_put::{
     self, JobRanks, Limited, MappedSet, Mix, NetworkSet, Options, StoredSet,
 };
 use farslot_bench::{BenchReport, BenchRow, Progress};
 use farslot_set::job::{Job, Launch};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::find_or_put_args::WorkArgs;
+use farslot_terminal::memory_node::MemoryNode;
+use farslot_terminal::output::on_spinner;
 use std::process::{Command, Stdio};
-
-/// What all processes are told alike.
-#[derive(clap::Args, Debug)]
-pub struct WorkArgs {
-    /// Mixes of found and inserted elements
-    #[arg(
-        long,
-        value_name = "FOUND/NEW,..",
-        value_delimiter = ',',
-        default_value = "50/50,80/20,20/80"
-    )]
-    mix: Vec<Mix>,
-    /// Load factors that the table has reached at the end of a measurement, rising
-    #[arg(long, value_name = "FRACTION,..", value_delimiter = ',', default_values_t = Options::default().loads)]
-    load: Vec<f64>,
-    /// Slots of each table [default: 2^22; 2^18 over tcp, 2^16 in sim]
-    #[arg(long, value_name = "N", value_parser = number::count)]
-    slots: Option<u64>,
-    /// Repetitions, of which the median counts
-    #[arg(long, value_name = "N", value_parser = number::small_count, default_value_t = Options::default().repetitions)]
-    repetitions: usize,
-    /// What the elements derive from
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-}
-
-impl WorkArgs {
-    /// The measurement that they ask for, of so many slots if they do not say.
-    pub fn options(&self, slots: u64) -> Options {
-        Options {
-            mixes: self.mix.clone(),
-            loads: self.load.clone(),
-            slots: self.slots.unwrap_or(slots),
-            repetitions: self.repetitions,
-            seed: self.seed,
-        }
-    }
-}
 
 /// Where the set is.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,7 +194,7 @@ fn measure(
 /// What starts a rank.
 fn command(args: &Args, ranks: u32, rank: u32, address: &str, store: &str) -> Result<Command> {
     let listed = |values: Vec<String>| values.join(",");
-    let work = &args.work;
+    let work = args.work.options(args.fabric.slots());
     let options = [
         ("--fabric", args.fabric.name().into()),
         ("--processes", ranks.to_string()),
@@ -241,16 +203,13 @@ fn command(args: &Args, ranks: u32, rank: u32, address: &str, store: &str) -> Re
         ("--store", store.into()),
         (
             "--mix",
-            listed(work.mix.iter().map(Mix::to_string).collect()),
+            listed(work.mixes.iter().map(Mix::to_string).collect()),
         ),
         (
             "--load",
-            listed(work.load.iter().map(f64::to_string).collect()),
+            listed(work.loads.iter().map(f64::to_string).collect()),
         ),
-        (
-            "--slots",
-            work.options(args.fabric.slots()).slots.to_string(),
-        ),
+        ("--slots", work.slots.to_string()),
         ("--repetitions", work.repetitions.to_string()),
         ("--seed", work.seed.to_string()),
     ];

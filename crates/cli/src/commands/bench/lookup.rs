@@ -1,13 +1,13 @@
 //! `farslot bench lookup`: lookups in tables of one or several schemes.
 
-use crate::commands::cache_args::CacheArgs;
-use crate::failure::{Failure, Result};
-use crate::memory_node::MemoryNode;
-use crate::number;
-use crate::output::on_spinner;
 use farslot::fabric::sim::NicProfile;
 use farslot_bench::BenchReport;
 use farslot_bench::lookup::{self, LookupScheme, Options, Served, Simulated};
+use farslot_terminal::cache_args::CacheArgs;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::memory_node::MemoryNode;
+use farslot_terminal::number;
+use farslot_terminal::output::on_spinner;
 
 /// Where the tables are.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,14 +3,12 @@
 mod find_or_put;
 mod lookup;
 
-pub use find_or_put::WorkArgs;
-
-use crate::context::Context;
-use crate::failure::Result;
-use crate::number;
-use crate::output::{self, number as shown, on_spinner};
-use comfy_table::{CellAlignment, Table, presets};
-use farslot_bench::{BenchReport, BenchRow, raw};
+use farslot_bench::{BenchReport, raw};
+use farslot_terminal::bench_report;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::number;
+use farslot_terminal::output::on_spinner;
 
 /// The options of `farslot bench`.
 #[derive(clap::Args, Debug)]
@@ -88,22 +86,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         BenchCommand::Lookup(args) => lookup::run(*args)?,
         BenchCommand::Raw(args) => bare_reads(&args)?,
     };
-    tell(&report, context)
-}
-
-/// Prints a report, as a table or as one object.
-///
-/// # Errors
-/// That it cannot be printed.
-pub fn tell(report: &BenchReport, context: &Context) -> Result<()> {
-    if context.json {
-        return output::json(report);
-    }
-    output::line(table(report).to_string())?;
-    output::line(format!(
-        "fabric: {}; limits were measured in this run",
-        report.fabric
-    ))
+    bench_report::print(&report, context)
 }
 
 fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
@@ -123,41 +106,4 @@ fn bare_reads(args: &RawArgs) -> Result<BenchReport> {
         seed: args.seed,
     };
     Ok(on_spinner(|progress| raw::run(&options, progress))?)
-}
-
-fn table(report: &BenchReport) -> Table {
-    let mut table = output::new_table(presets::ASCII_MARKDOWN);
-    let header = [
-        "", "value", "unit", "limit", "ratio", "paper", "model", "slots", "reads", "trips", "bytes",
-    ];
-    table.set_header(header);
-    for row in &report.rows {
-        table.add_row(cells(row));
-    }
-    for column in [1, 3, 4, 5, 6, 7, 8, 9, 10] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-fn cells(row: &BenchRow) -> [String; 11] {
-    let optional = |value: Option<f64>| value.map_or_else(String::new, shown);
-    let ratio = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
-    [
-        row.name.clone(),
-        shown(row.value),
-        row.unit.into(),
-        optional(row.limit),
-        ratio(row.ratio),
-        optional(row.paper),
-        optional(row.model),
-        row.read_size
-            .map_or_else(String::new, |slots| slots.to_string()),
-        ratio(row.reads_per_lookup),
-        ratio(row.round_trips_per_lookup),
-        row.bytes_per_lookup
-            .map_or_else(String::new, |bytes| format!("{bytes:.0}")),
-    ]
 }

@@ -1,7 +1,7 @@
 //! What filling and looking up share: the table, threads over the files, a progress bar.
 
 use super::walk::File;
-use crate::failure::Result;
+use farslot_terminal::failure::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Instant;
 

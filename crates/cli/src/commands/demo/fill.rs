@@ -2,8 +2,8 @@
 
 use super::crew::{TABLE, bar, in_threads};
 use super::walk::File;
-use crate::failure::Result;
 use farslot::Store;
+use farslot_terminal::failure::Result;
 
 /// Records that are put side by side.
 const BATCH: usize = 256;

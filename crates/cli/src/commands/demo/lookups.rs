@@ -2,10 +2,10 @@
 
 use super::crew::{TABLE, bar, in_threads};
 use super::walk::File;
-use crate::failure::Result;
 use farslot::fabric::counters::OperationCounters;
 use farslot::index::GET;
 use farslot::{Store, Table};
+use farslot_terminal::failure::Result;
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use rand::RngExt;

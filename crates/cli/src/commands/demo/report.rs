@@ -4,8 +4,8 @@ use super::crew::TABLE;
 use super::fill::FillReport;
 use super::lookups::Lookups;
 use super::walk::Walked;
-use crate::output::{self, counted, grouped, sized};
 use comfy_table::presets;
+use farslot_terminal::output::{self, counted, grouped, sized};
 use serde_json::{Value, json};
 
 /// What the demo has seen.

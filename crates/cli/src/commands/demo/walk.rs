@@ -1,7 +1,7 @@
 //! Finding files: every file of one file system, nothing followed.
 
-use crate::failure::{Failure, Result};
-use crate::output;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use indicatif::ProgressBar;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;

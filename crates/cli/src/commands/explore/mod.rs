@@ -4,10 +4,6 @@
 mod ranks;
 mod subject;
 
-use crate::bytes::escaped;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 use farslot_explore::explicit::{self, Options, Progress};
 use farslot_explore::formula::Formula;
 use farslot_explore::models::{Named, steps_as_text};
@@ -17,6 +13,10 @@ use farslot_explore::symbolic::{
     SymbolicOptions, explore_symbolically, explore_symbolically_together, share_memory,
 };
 use farslot_explore::{ExploreError, Terms, pnml};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
+use farslot_terminal::output::escaped;
 use indicatif::{ProgressBar, ProgressStyle};
 use ranks::{ChildOptions, Fabric, RankArgs, StatePlacement};
 use std::num::NonZeroUsize;

@@ -1,10 +1,10 @@
 //! `farslot explore` by several processes: how they are started, and how they meet.
 
-use crate::failure::{Failure, Result};
 use crate::job::{self, Children};
 use farslot_explore::Terms;
 use farslot_explore::explicit::ranks::{Over, RingShape, TableShape, Team};
 use farslot_set::job::{Job, Launch};
+use farslot_terminal::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::Path;

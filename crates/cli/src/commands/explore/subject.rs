@@ -1,6 +1,5 @@
 //! What several ranks explore: the same on all of them.
 
-use crate::failure::{Failure, Result};
 use farslot::fabric::sim::FaultPlan;
 use farslot_explore::explicit::ranks::{
     Exchange, RingShape, TableShape, explore_net_rank, rings_for_net, simulate,
@@ -11,6 +10,7 @@ use farslot_explore::models::{Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
 use farslot_explore::{ExploreError, Terms};
+use farslot_terminal::failure::{Failure, Result};
 use std::path::Path;
 
 /// What a command has to tell of an exploration.

@@ -1,8 +1,8 @@
 //! The lines that hold no record that the table takes: counted, and the first of them named.
 
-use crate::failure::Failure;
 use crate::formats::BadLine;
-use crate::output;
+use farslot_terminal::failure::Failure;
+use farslot_terminal::output;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! A first look through a file, to make a table that fits it.
 
 use crate::commands::table_args::TableArgs;
-use crate::failure::{Failure, Result};
 use crate::formats::Reader;
 use farslot::index::heap::{LARGEST_RECORD, block_bytes, class_for, record_bytes};
 use farslot::{Expiry, FieldSize, TableOptions};
+use farslot_terminal::failure::{Failure, Result};
 use std::io::BufRead;
 
 /// Keys that a table is made for, at the least.

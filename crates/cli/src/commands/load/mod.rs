@@ -6,13 +6,13 @@ mod source;
 mod whole;
 mod workers;
 
-use crate::context::{Context, start_writing};
-use crate::failure::{Failure, Result};
-use crate::output;
 use crate::shape::SchemeShape;
 use bad_lines::BadLines;
 use farslot::layout::Scheme;
 use farslot::{Store, Table};
+use farslot_terminal::context::{Context, start_writing};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 pub use source::Args;
 use source::Source;
 use std::time::Instant;

@@ -1,10 +1,10 @@
 //! What is loaded: the options, and the lines of a file or of standard input.
 
 use crate::commands::table_args::TableArgs;
-use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Format, Header, Reader};
-use crate::{number, output};
 use farslot::SchemeKind;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::Cell;
 use std::fs::File;

@@ -5,15 +5,15 @@ use super::measure::Measure;
 use super::source::{Args, Source};
 use super::workers::{LoadReport, no_moment};
 use crate::commands::table_args::TableArgs;
-use crate::context::start_writing;
-use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
-use crate::output;
 use crate::shape::SchemeShape;
 use farslot::fabric::shm::available_memory;
 use farslot::index::IndexError;
 use farslot::layout::Scheme;
 use farslot::{FieldSize, Store, StoreError, Table, TableOptions};
+use farslot_terminal::context::start_writing;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::io::BufRead;
 
 /// Memory that a record takes here and while the table is built, beside its bytes.

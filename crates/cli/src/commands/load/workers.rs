@@ -2,13 +2,13 @@
 //! that the last of them stays.
 
 use super::bad_lines::BadLines;
-use crate::context::start_writing;
-use crate::failure::{Failure, Result};
 use crate::formats::{BadLine, Reader, Record};
 use crate::shape::SchemeShape;
 use crate::visit::is_missing;
 use farslot::index::IndexError;
 use farslot::{Expiry, Store, StoreError, Table};
+use farslot_terminal::context::start_writing;
+use farslot_terminal::failure::{Failure, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,9 +175,9 @@ fn collect(workers: Vec<Worker<'_>>, read: Result<()>) -> Result<LoadReport> {
     }
     let records = all.records;
     outcome.map(|()| all).inspect_err(|_| {
-        crate::output::note(format_args!(
+        farslot_terminal::output::note(format_args!(
             "{} had been put before the failure",
-            crate::output::counted(records, "record")
+            farslot_terminal::output::counted(records, "record")
         ));
     })
 }

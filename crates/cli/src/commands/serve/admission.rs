@@ -4,11 +4,11 @@
 use super::args::Args;
 use super::grants::{GrantFile, Mightier};
 use super::reload::OptionChanges;
-use crate::context::{Context, certificates_in, secrets_in};
-use crate::failure::{Failure, Result};
-use crate::output;
 use farslot::admission::{Clients, Secret, TlsServer};
 use farslot::{Server, StoreError};
+use farslot_terminal::context::{Context, certificates_in, secrets_in};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use std::path::Path;
 
 /// Who is admitted to what.

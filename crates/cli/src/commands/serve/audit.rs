@@ -1,8 +1,8 @@
 //! The audit log of `farslot serve --audit FILE`.
 
-use crate::failure::{Failure, Result};
 use farslot::Server;
 use farslot::fabric::tcp::{Audit, AuditEvent, AuditKind};
+use farslot_terminal::failure::{Failure, Result};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

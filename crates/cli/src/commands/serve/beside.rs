@@ -6,13 +6,13 @@ use super::plan::{Plan, users};
 use super::reload::OptionChanges;
 use super::snapshots::Snapshots;
 use super::{metrics, redis};
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
 use farslot::Server;
 use farslot::admission::{Secret, TableGrant, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::Page;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
 use std::sync::Arc;
 
 /// What is served beside the memory. It ends when this is dropped.

@@ -24,15 +24,15 @@
 //! file read again: grants that it lacks are revoked, those that have changed are put in force
 //! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.
 
-use crate::context::secrets_in;
-use crate::failure::{Failure, Result};
-use crate::output;
-use crate::settings::text_of;
 use bytesize::ByteSize;
 use farslot::admission::{Clients, READ_ONLY, Rate, Secret, TableGrant};
 use farslot::fabric::Rights;
 use farslot::fabric::tcp::Grant;
 use farslot::{Server, StoreError};
+use farslot_terminal::context::secrets_in;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
+use farslot_terminal::settings::text_of;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Memory that outlives the process: `farslot serve --keep NAME`.
 
 use crate::commands::keep::{failure, place};
-use crate::failure::{Failure, Result};
-use crate::output;
 use farslot::fabric::keep::{Keeper, Place, Taken};
 use farslot::{Address, FabricError, NodeMemory, Server, ServerOptions};
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
 use sd_notify::NotifyState;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -2,11 +2,11 @@
 
 use super::listen::Listen;
 use super::snapshots::Snapshots;
-use crate::failure::{Failure, Result};
 use farslot::Server;
 use farslot::admission::{Network, TlsServer};
 use farslot_gateway::Gateway;
 use farslot_operate::{NodeMetrics, Page, PageError, PageOptions, Source};
+use farslot_terminal::failure::{Failure, Result};
 use std::sync::Arc;
 
 /// The options of the metrics.

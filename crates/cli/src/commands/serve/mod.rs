@@ -13,22 +13,21 @@ mod redis;
 mod reload;
 mod running;
 mod snapshots;
-mod told;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
 use self::beside::SideServices;
 use self::plan::Plan;
 use self::running::ServingNode;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
+use farslot_terminal::serve_signal::switch;
 use sd_notify::NotifyState;
 use std::net::IpAddr;
 use std::sync::Arc;
-pub use told::{ServeSignal, switch};
 
 /// Serves until the process is told to stop.
 ///

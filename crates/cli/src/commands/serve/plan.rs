@@ -3,14 +3,14 @@
 use super::admission::{Admission, note_validity, tls_of};
 use super::args::Args;
 use super::{metrics, redis};
-use crate::context::Context;
-use crate::failure::{Failure, Result};
-use crate::output;
-use crate::settings::{Origin, SECRET, Setting};
 use farslot::admission::{Secret, TableGrant, TlsServer};
 use farslot::{Address, Server, ServerOptions};
 use farslot_gateway::GatewayOptions;
 use farslot_operate::PageOptions;
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::output;
+use farslot_terminal::settings::{Origin, SECRET, Setting};
 use std::collections::BTreeMap;
 
 /// What is to be served, and to whom.

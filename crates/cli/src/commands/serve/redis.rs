@@ -2,12 +2,12 @@
 
 use super::grants::{GrantFile, Mightier, grants_of};
 use super::listen::Listen;
-use crate::context::secrets_in;
-use crate::failure::{Failure, Result};
-use crate::{number, output};
 use farslot::admission::{Secret, TableGrant, TlsServer};
 use farslot::{Evicting, Server};
 use farslot_gateway::{Gateway, GatewayError, GatewayOptions};
+use farslot_terminal::context::secrets_in;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

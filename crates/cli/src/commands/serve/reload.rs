@@ -1,7 +1,7 @@
 //! What SIGHUP changes of the options of `farslot serve`, and what it cannot change.
 
-use crate::output;
-use crate::settings::Settings;
+use farslot_terminal::output;
+use farslot_terminal::settings::Settings;
 use std::collections::BTreeMap;
 
 /// Options by their keys. Those without a value are not there.

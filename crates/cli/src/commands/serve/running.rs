@@ -7,12 +7,12 @@ use super::beside::SideServices;
 use super::kept::SupervisedKeeper;
 use super::reload::{OptionChanges, OptionValues, values_of};
 use super::snapshots::Snapshots;
-use super::told::ServeSignal;
-use crate::context::Context;
-use crate::failure::Result;
-use crate::output;
-use crate::settings::Settings;
 use farslot::{Server, give_back_freed};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::Result;
+use farslot_terminal::output;
+use farslot_terminal::serve_signal::ServeSignal;
+use farslot_terminal::settings::Settings;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 

@@ -2,14 +2,14 @@
 
 use super::reload::OptionChanges;
 use crate::commands::snapshot::part;
-use crate::failure::{Failure, Result};
-use crate::{number, output};
 use farslot::snapshots::{
     RestoreOptions, SnapshotInfo, SnapshotOptions, is_unfinished, list_snapshots, remove_snapshots,
     snapshot_path,
 };
 use farslot::{Store, StoreError};
 use farslot_operate::SnapshotMetrics;
+use farslot_terminal::failure::{Failure, Result};
+use farslot_terminal::{number, output};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use super::scrape::{Scrape, scrape};
 use crate::commands::stat::counts_of;
-use crate::failure::{Failure, Result};
 use farslot::health::NodeReport;
 use farslot::{Occupancy, Store, Table};
+use farslot_terminal::failure::{Failure, Result};
 use std::time::Instant;
 
 /// A store that is looked at.

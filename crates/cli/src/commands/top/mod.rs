@@ -6,8 +6,8 @@ mod screen;
 
 use self::look::{StoreOverview, StoreWatch};
 use self::screen::Screen;
-use crate::context::Context;
-use crate::failure::{Failure, Result};
+use farslot_terminal::context::Context;
+use farslot_terminal::failure::{Failure, Result};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use std::io::IsTerminal;
 use std::sync::mpsc;

@@ -2,7 +2,7 @@
 
 use super::look::{Node, StoreOverview, TableOverview};
 use super::scrape::Scrape;
-use crate::output::{grouped, sized};
+use farslot_terminal::output::{grouped, sized};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};

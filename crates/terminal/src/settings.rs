@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 /// The environment variable with the secret: command lines can be read by all.
-pub(crate) const SECRET: &str = "FARSLOT_SECRET";
+pub const SECRET: &str = "FARSLOT_SECRET";
 
 /// The option that names the file, in the commands that have one.
 const CONFIG: &str = "config";
@@ -32,7 +32,7 @@ const LONGEST_TEXT: u64 = 1 << 20;
 
 /// The options of a command, and where each comes from.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     definition: Command,
     command_line: Vec<OsString>,
     matches: ArgMatches,
@@ -42,7 +42,7 @@ pub(crate) struct Settings {
 }
 
 /// Why there are no options.
-pub(crate) enum Rejected {
+pub enum Rejected {
     /// The command line is wrong, or asks for help.
     CommandLine(clap::Error),
     /// The file is wrong.
@@ -61,10 +61,20 @@ impl From<Rejected> for Failure {
 /// Where a value comes from.
 #[derive(Serialize)]
 #[serde(tag = "from", rename_all = "lowercase")]
-pub(crate) enum Origin {
+pub enum Origin {
+    /// The command line.
     Flag,
-    Environment { variable: String },
-    File { line: usize },
+    /// The environment.
+    Environment {
+        /// Its variable.
+        variable: String,
+    },
+    /// The file.
+    File {
+        /// Its line.
+        line: usize,
+    },
+    /// Nowhere: the default.
     Default,
 }
 
@@ -81,13 +91,15 @@ impl fmt::Display for Origin {
 
 /// An option that has a value.
 #[derive(Serialize)]
-pub(crate) struct Setting {
+pub struct Setting {
+    /// Its key in a file.
     #[serde(skip)]
-    pub(crate) key: String,
+    pub key: String,
     /// As a file would have it.
-    pub(crate) value: toml::Value,
+    pub value: toml::Value,
+    /// Where it comes from.
     #[serde(flatten)]
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 /// A key of the file.
@@ -100,7 +112,7 @@ struct Entry {
 
 impl Settings {
     /// What the command line, the environment and the file say of a program's options.
-    pub(crate) fn read(
+    pub fn read(
         definition: Command,
         command_line: Vec<OsString>,
     ) -> std::result::Result<Self, Rejected> {
@@ -164,7 +176,7 @@ impl Settings {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn read_again(&self) -> Result<Self> {
+    pub fn read_again(&self) -> Result<Self> {
         Ok(Self::read(
             self.definition.clone(),
             self.command_line.clone(),
@@ -172,7 +184,7 @@ impl Settings {
     }
 
     /// The options of the program and its command.
-    pub(crate) const fn matches(&self) -> &ArgMatches {
+    pub const fn matches(&self) -> &ArgMatches {
         &self.matches
     }
 
@@ -180,19 +192,19 @@ impl Settings {
     ///
     /// # Errors
     /// None, where the command has them.
-    pub(crate) fn parsed<T: FromArgMatches>(&self) -> Result<T> {
+    pub fn parsed<T: FromArgMatches>(&self) -> Result<T> {
         let of_command = self.matches.subcommand().map(|(_, matches)| matches);
         T::from_arg_matches(of_command.unwrap_or(&self.matches))
             .map_err(|error| Failure::Usage(first_paragraph(&error)))
     }
 
     /// The file, if one was named.
-    pub(crate) fn file(&self) -> Option<&Path> {
+    pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
     /// The options that have a value, in the order of the command's help.
-    pub(crate) fn all(&self) -> Vec<Setting> {
+    pub fn all(&self) -> Vec<Setting> {
         let Some((command, matches)) = self.matches.subcommand() else {
             return Vec::new();
         };
@@ -319,7 +331,7 @@ fn entries_of(
 ///
 /// # Errors
 /// A file that cannot be read, or that is too long.
-pub(crate) fn text_of(file: &Path, content: &str) -> Result<String> {
+pub fn text_of(file: &Path, content: &str) -> Result<String> {
     let shown = file.display();
     let mut text = String::new();
     std::fs::File::open(file)

@@ -1,9 +1,9 @@
 //! What is written where: answers on standard output, everything else on standard error.
 
-use crate::bytes::escaped;
 use crate::failure::{Failure, Result};
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use farslot::fabric::tcp::utc_time;
+use farslot::is_visible;
 use farslot_bench::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -43,6 +43,19 @@ pub fn note(text: impl std::fmt::Display) {
         // It may have names and bytes of anybody's in it.
         false => writeln!(io::stderr().lock(), "{}", escaped(&text.to_string())),
     };
+}
+
+/// Text for a terminal: what does not show as itself is escaped, but for ends of lines and tabs.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_visible(character) || "\n\t".contains(character) {
+            true => escaped.push(character),
+            false => escaped.extend(character.escape_unicode()),
+        }
+    }
+    escaped
 }
 
 /// Whether FARSLOT_LOG_FORMAT asks for JSON on standard error: an object a line.

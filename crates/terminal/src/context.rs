@@ -1,6 +1,6 @@
 //! What all commands share: the store's address and the form of the output.
 
-use crate::commands::access_arg::AccessArg;
+use crate::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{SECRET, Settings};
@@ -79,7 +79,7 @@ pub struct Context {
     pub access: AccessArg,
     /// Where these and the command's own options come from.
     #[arg(skip)]
-    pub(crate) settings: Settings,
+    pub settings: Settings,
 }
 
 /// Files longer than this are rejected as secrets.

@@ -1,4 +1,5 @@
-//! The memory node: this program once more, as a process of its own that serves memory.
+//! The memory node: this program once more, as a process of its own that serves memory. A program
+//! that starts one has a command `serve` with the options that are passed here.
 
 use crate::failure::{Failure, Result};
 use std::io::{BufRead, BufReader};
