@@ -1,11 +1,12 @@
-//! The layers, kept: no files of a crate import each other in a circle, and no room of the fabric
-//! imports one above it. And what a reader relies on: few types have the name of another, and
-//! comments fit the window.
+//! The layers, kept: no crate uses one above it, no files of a crate import each other in a circle,
+//! and no room of the fabric imports one above it. And what a reader relies on: few types have the
+//! name of another, and comments fit the window.
 //!
 //! An import counts for the file that defines the name, wherever it is re-exported: a `mod.rs` or
 //! `lib.rs` that only declares and re-exports has no arrows. Code in tests does not count.
 
 mod arrows;
+mod crate_order;
 mod source;
 
 use arrows::{Arrows, circles};

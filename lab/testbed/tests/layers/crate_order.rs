@@ -1,0 +1,148 @@
+//! The order of the crates: none uses one that stands above it in `docs/architecture.md`, none of
+//! the product uses the laboratory, and none of the laboratory uses the program. Dependencies of
+//! tests do not count.
+
+use crate::{crates, workspace};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A crate, as its manifest says.
+struct Manifest {
+    /// Its folder, such as `crates/index`.
+    folder: String,
+    package: String,
+    /// The packages that it depends on, without those of its tests alone.
+    dependencies: Vec<String>,
+}
+
+fn manifests() -> Vec<Manifest> {
+    let manifests = crates().map(|folder| {
+        let text = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let folder = folder.strip_prefix(workspace()).expect("a folder of ours");
+        manifest(folder.to_str().expect("a plain name"), &text)
+    });
+    manifests.collect()
+}
+
+fn manifest(folder: &str, text: &str) -> Manifest {
+    let manifest: toml::Table = text.parse().expect("a manifest");
+    // Those of one platform have tables of their own.
+    let of_targets = manifest.get("target").and_then(toml::Value::as_table);
+    let of_targets = of_targets.into_iter().flat_map(toml::Table::values);
+    let tables = std::iter::once(&manifest).chain(of_targets.filter_map(toml::Value::as_table));
+    let kinds = tables.flat_map(|table| {
+        ["dependencies", "build-dependencies"].map(|kind| table.get(kind)?.as_table())
+    });
+    let dependencies = kinds.flatten().flatten().map(|(name, of)| {
+        let renamed = of.get("package").and_then(toml::Value::as_str);
+        renamed.unwrap_or(name).to_owned()
+    });
+    Manifest {
+        folder: folder.to_owned(),
+        package: manifest["package"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned(),
+        dependencies: dependencies.collect(),
+    }
+}
+
+/// The crates that `docs/architecture.md` lists, the highest first: the laboratory, then the
+/// product.
+fn listed(document: &str) -> Vec<&str> {
+    let words = document.lines().filter_map(|line| line.split(' ').next());
+    let is_crate = |word: &&str| word.starts_with("crates/") || word.starts_with("lab/");
+    let mut crates: Vec<&str> = words.filter(is_crate).collect();
+    crates.sort_by_key(|folder| folder.starts_with("crates/"));
+    crates
+}
+
+/// The dependencies that the order does not allow. `order` has the highest crate first.
+fn wrong(manifests: &[Manifest], order: &[&str]) -> String {
+    let ours: BTreeMap<&str, &Manifest> = manifests
+        .iter()
+        .map(|manifest| (manifest.package.as_str(), manifest))
+        .collect();
+    let place = |manifest: &Manifest| {
+        let place = order.iter().position(|listed| *listed == manifest.folder);
+        place.unwrap_or_else(|| panic!("docs/architecture.md does not list {}", manifest.folder))
+    };
+    let mut found = String::new();
+    for user in manifests {
+        for name in &user.dependencies {
+            let Some(used) = ours.get(name.as_str()) else {
+                continue;
+            };
+            let rule = if user.folder.starts_with("crates/") && used.folder.starts_with("lab/") {
+                "the product may not use the laboratory"
+            } else if user.folder.starts_with("lab/") && used.folder == "crates/cli" {
+                "the laboratory may not use the program"
+            } else if place(used) <= place(user) {
+                "a crate may not use one above it"
+            } else {
+                continue;
+            };
+            writeln!(found, "  {} -> {}: {rule}", user.folder, used.folder).expect("room");
+        }
+    }
+    found
+}
+
+#[test]
+fn no_crate_uses_one_above_it() {
+    let document = workspace().join("docs/architecture.md");
+    let document = std::fs::read_to_string(document).expect("the architecture");
+    let manifests = manifests();
+    let order = listed(&document);
+    let mut folders: Vec<&str> = manifests.iter().map(|one| one.folder.as_str()).collect();
+    let mut sorted = order.clone();
+    folders.sort_unstable();
+    sorted.sort_unstable();
+    assert_eq!(
+        sorted, folders,
+        "what docs/architecture.md lists, and the crates"
+    );
+    let found = wrong(&manifests, &order);
+    assert!(found.is_empty(), "\n{found}");
+}
+
+#[test]
+fn every_kind_of_wrong_dependency_is_found() {
+    let one = |folder: &str, dependencies: &str| {
+        let name = folder.split('/').next_back().expect("a name");
+        manifest(
+            folder,
+            &format!("[package]\nname = {name:?}\n{dependencies}"),
+        )
+    };
+    let manifests = [
+        one(
+            "lab/lab",
+            "[dependencies]\ncli.workspace = true\nstore.workspace = true",
+        ),
+        one("lab/testbed", "[dependencies]\nfabric.workspace = true"),
+        one("crates/cli", "[dependencies]\nstore = \"1\"\nserde = \"1\""),
+        one(
+            "crates/store",
+            "[target.'cfg(unix)'.dependencies]\ncli = { path = \"../cli\" }",
+        ),
+        one(
+            "crates/fabric",
+            "[build-dependencies]\nbed = { package = \"testbed\", path = \"../bed\" }\n\
+             [dev-dependencies]\nstore = \"1\"\ntestbed = \"1\"",
+        ),
+    ];
+    let order = [
+        "lab/lab",
+        "lab/testbed",
+        "crates/cli",
+        "crates/store",
+        "crates/fabric",
+    ];
+    assert_eq!(
+        wrong(&manifests, &order),
+        "  lab/lab -> crates/cli: the laboratory may not use the program\n  \
+           crates/store -> crates/cli: a crate may not use one above it\n  \
+           crates/fabric -> lab/testbed: the product may not use the laboratory\n"
+    );
+}
