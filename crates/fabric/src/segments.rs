@@ -78,16 +78,18 @@ impl Segments {
     }
 
     /// The byte of the region that has the segments at which a piece begins, if all of it lies in
-    /// one place there.
-    #[inline]
+    /// one place there. (A function of its own: in the loops over pieces of those whose memory is in
+    /// one piece, its masks would be made before each.)
+    #[inline(never)]
     pub(crate) fn find(&self, piece: Piece, words: SharedWords<'_>) -> Option<u64> {
         let numbers = self.numbers(piece)?;
-        let word = |number: u64| words.from(self.list.offset).load(number as usize);
+        let word = |number: u64| words.load((self.list.offset / 8 + number) as usize);
         let first = word(numbers.start);
-        let start = self.start_of(first)?;
-        let mut others = numbers.clone().skip(1);
+        let start = self.start_of(first)? + (piece.from.offset & (self.bytes() - 1));
+        if numbers.end - numbers.start == 1 {
+            return Some(start);
+        }
         let is_next = |number| word(number) == first + (number - numbers.start);
-        let offset = piece.from.offset & (self.bytes() - 1);
-        others.all(is_next).then_some(start + offset)
+        numbers.clone().all(is_next).then_some(start)
     }
 }
