@@ -18,6 +18,9 @@ pub struct RaceTable<E> {
     pub(super) endpoint: Rc<E>,
     pub(super) layout: RaceLayout,
     pub(super) table: RemoteAddr,
+    /// Where the first subtable begins, and the bytes from there to the next.
+    subtables_at: RemoteAddr,
+    pub(super) subtable_bytes: u64,
     pub(super) directory: RefCell<RaceDirectory>,
     pub(super) heap: Heap<E>,
     pub(super) counts: Counts,
@@ -82,6 +85,8 @@ impl<E: Endpoint> RaceTable<E> {
             to_finish: RefCell::default(),
             work: Cell::default(),
             endpoint,
+            subtables_at: layout.slot_at(table, 0, 0),
+            subtable_bytes: layout.subtable_stride() * 8,
             layout,
             table,
         };
@@ -150,7 +155,8 @@ impl<E: Endpoint> RaceTable<E> {
 
     #[inline]
     pub(super) fn slot_at(&self, subtable: u64, slot: u64) -> RemoteAddr {
-        self.layout.slot_at(self.table, subtable, slot)
+        let offset = subtable * self.subtable_bytes + slot * 8;
+        self.subtables_at.plus(offset)
     }
 
     /// So many slots of a subtable, from the first on.

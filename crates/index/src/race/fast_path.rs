@@ -69,7 +69,7 @@ impl<'t> RecordFastPath<'t> {
             directory,
             seed,
             first: view.offset_of(subtables)?,
-            subtable_bytes: layout.subtable_stride() * 8,
+            subtable_bytes: table.subtable_bytes,
             bucket_bytes: u64::from(layout.bucket_slots) * 8,
             slots: 2 * layout.bucket_slots as usize,
             class,

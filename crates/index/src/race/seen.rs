@@ -38,34 +38,47 @@ impl TaggedSlots {
         self.marked.clear();
         self.has_begun = false;
         self.empty = 0;
-        let (mut unsettled, mut before) = (0, 0);
-        for (piece, span) in key.buckets.each_span().enumerate() {
-            let slots = span.slots as usize;
-            let mut met = TagMatches::nothing(Word::live(leaf.depth, key.tag));
-            // A bit each, the last word's the lowest.
-            let mut empty = 0_u64;
-            read.each_word(piece, slots, |word| {
-                met.word(word);
-                if WRITES {
-                    empty = empty << 1 | u64::from(Word(word).state() == State::Empty);
-                }
-            });
-            match met.quiet_among(slots) {
-                Some(found) => {
-                    if let Some((number, word)) = found {
-                        self.marked.push((span.first + number, word));
-                    }
-                    if WRITES {
-                        let empty = empty.reverse_bits() >> (u64::BITS - slots as u32);
-                        self.empty |= u128::from(empty) << before;
-                    }
-                }
-                // Several have the tag, or something is under way: they are looked at one by one.
-                None => unsettled |= self.look_at_each(read, (piece, span), (leaf, key), before),
-            }
-            before += slots;
+        let (first, second) = key.buckets.spans();
+        let mut unsettled = self.look_at_span::<WRITES>(read, (0, first), (leaf, key), 0);
+        if let Some(second) = second {
+            let before = first.slots as usize;
+            unsettled |= self.look_at_span::<WRITES>(read, (1, second), (leaf, key), before);
         }
         unsettled == 0
+    }
+
+    /// Looks at the slots of a span, before which so many were read; 0 if all are settled.
+    #[inline]
+    fn look_at_span<const WRITES: bool>(
+        &mut self,
+        read: &impl ReadPieces,
+        (piece, span): (usize, SlotSpan),
+        (leaf, key): (SubtableLeaf, &Key<'_>),
+        before: usize,
+    ) -> u64 {
+        let slots = span.slots as usize;
+        let mut met = TagMatches::nothing(Word::live(leaf.depth, key.tag));
+        let nothing = Word::empty(leaf.depth);
+        // A bit each, the last word's the lowest.
+        let mut empty = 0_u64;
+        read.each_word(piece, slots, |word| {
+            met.word(word);
+            if WRITES {
+                empty = empty << 1 | u64::from(Word(word) == nothing);
+            }
+        });
+        let Some(found) = met.quiet_among(slots) else {
+            // Several have the tag, or something is under way: they are looked at one by one.
+            return self.look_at_each(read, (piece, span), (leaf, key), before);
+        };
+        if let Some((number, word)) = found {
+            self.marked.push((span.first + number, word));
+        }
+        if WRITES {
+            let empty = empty.reverse_bits() >> (u64::BITS - slots as u32);
+            self.empty |= u128::from(empty) << before;
+        }
+        0
     }
 
     /// Looks at the slots of a span one by one, before which so many were read; 0 if all are
