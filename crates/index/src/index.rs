@@ -77,8 +77,9 @@ pub struct ClientState {
 /// What a thread's coroutines wait for, whatever is behind it.
 pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
-/// The rest of a get that has to wait for something.
-pub type Rest<'s> = BoxFuture<'s, Got>;
+/// What comes of an operation without a future: its answer, or the rest of it, where that has to
+/// wait for something. Nothing where nothing was done: mostly so where the memory is not mapped.
+pub type AtOnce<'s, T> = Option<std::result::Result<T, BoxFuture<'s, T>>>;
 
 /// What is rarely asked for: of the table as a whole, or of who writes it.
 #[derive(Clone, Copy, Debug)]
@@ -223,8 +224,7 @@ impl AdminOutcome {
 ///
 /// [`IndexExt`] has a function for each operation and each [`Admin`] request. Whoever holds an
 /// [`AnyIndex`] need not know the scheme. Each operation that has to wait costs an allocation; a
-/// batch costs one for all of its operations, and a get that is [answered at
-/// once](Index::get_at_once) none.
+/// batch costs one for all of its operations, and one that is [done at once](AtOnce) none.
 ///
 /// ```no_run
 /// # use farslot_index::{AnyIndex, Result};
@@ -249,10 +249,15 @@ pub trait Index {
         false
     }
 
-    /// Answers a get without a future, where nothing has to be waited for: mostly so where the
-    /// memory is mapped. Else the rest of the get, if it has begun, or nothing.
+    /// Answers a get without a future, where nothing has to be waited for.
     #[inline]
-    fn get_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn get_at_once<'s>(&'s self, _key: &'s [u8]) -> AtOnce<'s, Got> {
+        None
+    }
+
+    /// Runs a write likewise.
+    #[inline]
+    fn run_at_once<'s>(&'s self, _operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
         None
     }
 

@@ -50,8 +50,8 @@ pub use client::BucketCounts;
 pub use error::{FieldSize, IndexError, Result};
 pub use hash::Hasher;
 pub use index::{
-    Admin, AdminOutcome, AnyIndex, BoxFuture, CacheCounts, ClientState, Index, IndexExt,
-    QueueRequest, Record, Rest, Waits, WriterChange,
+    Admin, AdminOutcome, AnyIndex, AtOnce, BoxFuture, CacheCounts, ClientState, Index, IndexExt,
+    QueueRequest, Record, Waits, WriterChange,
 };
 pub use operation::{
     BATCH_WIDTH, Cursor, FIND_OR_PUT, GET, GET_ALL, OPERATIONS, Occupancy, Operation, Outcome, PUT,

@@ -1,7 +1,7 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::{Admin, AdminOutcome, BoxFuture, QueueRequest, Rest};
+use crate::index::{Admin, AdminOutcome, AtOnce, BoxFuture, QueueRequest};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -147,7 +147,14 @@ pub trait SchemeClient: Sized {
 
     /// Looks up a key without a future and books it to [`GET`], as [`Index::get_at_once`] says.
     #[inline]
-    fn find_at_once<'s>(&'s self, _key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn find_at_once<'s>(&'s self, _key: &'s [u8]) -> AtOnce<'s, Got> {
+        None
+    }
+
+    /// Does an operation that is no lookup without a future and books it to its class, as
+    /// [`Index::run_at_once`] says.
+    #[inline]
+    fn write_at_once<'s>(&'s self, _write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
         None
     }
 
@@ -264,8 +271,16 @@ impl<S: SchemeClient> Index for S {
     }
 
     #[inline]
-    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn get_at_once<'s>(&'s self, key: &'s [u8]) -> AtOnce<'s, Got> {
         self.find_at_once(key)
+    }
+
+    #[inline]
+    fn run_at_once<'s>(&'s self, operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        match operation.is_lookup() {
+            true => None,
+            false => self.write_at_once(operation),
+        }
     }
 
     fn run<'s>(&'s self, operation: Operation<'s>) -> BoxFuture<'s, Result<Outcome>> {
@@ -285,6 +300,17 @@ impl<S: SchemeClient> Index for S {
         operations: &'s [Operation<'s>],
         done: &'s mut dyn FnMut(Outcomes<'_>),
     ) -> BoxFuture<'s, ()> {
+        if let [operation] = operations {
+            // Alone, it has no other to fetch memory beside.
+            return Box::pin(async {
+                let outcome = match self.run_at_once(*operation) {
+                    Some(Ok(outcome)) => outcome,
+                    Some(Err(rest)) => rest.await,
+                    None => self.run(*operation).await,
+                };
+                done(Outcomes::One(0, outcome));
+            });
+        }
         let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
         match operations.iter().any(is_get) {
             true => Box::pin(run_gets_beside_writes(self, operations, done)),

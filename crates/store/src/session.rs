@@ -191,15 +191,13 @@ impl Session for OnOneNode {
         self.index.prefetch(key)
     }
 
-    /// As a batch of one: where the memory is mapped, a batch needs no future for each verb.
+    #[inline]
     fn run(&self, operation: Operation<'_>) -> Result<Outcome> {
-        let (operations, mut told) = ([operation], None);
-        let mut done = |outcomes: Outcomes<'_>| {
-            outcomes.each_of(&operations, |_, outcome| told = Some(outcome));
-        };
-        self.executor
-            .block_on(self.index.run_many(&operations, &mut done));
-        Ok(told.expect("an operation has an outcome")?)
+        Ok(match self.index.run_at_once(operation) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(rest)) => self.executor.block_on(rest),
+            None => self.executor.block_on(self.index.run(operation)),
+        }?)
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {

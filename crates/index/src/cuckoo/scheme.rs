@@ -3,7 +3,7 @@
 use super::client::CuckooTable;
 use crate::answers::Got;
 use crate::heap::Heap;
-use crate::index::Rest;
+use crate::index::AtOnce;
 use crate::step;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Record, Result,
@@ -38,8 +38,13 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     #[inline]
-    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> AtOnce<'s, Got> {
         step::find_at_once(self, key)
+    }
+
+    #[inline]
+    fn write_at_once<'s>(&'s self, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        step::write_at_once(self.writes(), write)
     }
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {

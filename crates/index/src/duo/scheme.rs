@@ -2,6 +2,7 @@
 
 use super::state::{DuoTable, Stamps};
 use crate::heap::Heap;
+use crate::index::AtOnce;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
     SchemeKind, Survey, UPKEEP, Value, Waits, WriterChange, step,
@@ -28,6 +29,11 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     #[inline]
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
         step::run(self, key).await
+    }
+
+    #[inline]
+    fn write_at_once<'s>(&'s self, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        step::write_at_once(self.writes(), write)
     }
 
     async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {

@@ -3,7 +3,7 @@
 use super::client::LinearTable;
 use crate::answers::Got;
 use crate::heap::Heap;
-use crate::index::Rest;
+use crate::index::AtOnce;
 use crate::step;
 use crate::{
     Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
@@ -36,8 +36,13 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     #[inline]
-    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> AtOnce<'s, Got> {
         step::find_at_once(self, key)
+    }
+
+    #[inline]
+    fn write_at_once<'s>(&'s self, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        step::write_at_once(self.writes(), write)
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 
 use super::table::SealedTable;
 use crate::answers::Got;
-use crate::index::Rest;
+use crate::index::AtOnce;
 use crate::step;
 use crate::{
     Answers, ClientState, Cursor, IndexError, Occupancy, Operation, Outcome, Record, Result,
@@ -46,7 +46,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
     }
 
     #[inline]
-    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> Option<std::result::Result<Got, Rest<'s>>> {
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> AtOnce<'s, Got> {
         match self.exact() {
             Some(exact) => step::find_at_once(exact, key),
             None => step::find_at_once(self.client(), key),

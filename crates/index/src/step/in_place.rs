@@ -15,13 +15,15 @@
 
 use super::drive::{drive, run};
 use super::fast_paths::take_fast_paths;
-use super::lookup::{Answer, Lookup, NextStep, Reads, Rest};
+use super::lookup::{Answer, Lookup, NextStep, Reads};
 use super::mapped::{Mapped, book, locate, locate_and_prefetch};
 use crate::answers::{AnswerCode, Answers, SmallAnswers};
 use crate::client::end_turns;
+use crate::index::AtOnce;
 use farslot_fabric::{
     Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run, window,
 };
+use std::borrow::Borrow;
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
 /// prefetches wait for each other, while nothing else is done.
@@ -159,23 +161,25 @@ pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Opti
     Some(())
 }
 
-/// Does one operation: its answer, or the rest of it, if that has to wait for something. Nothing
-/// where the memory is elsewhere.
+/// Does one operation, if the memory is mapped, of a table or of what writes it.
 #[inline]
-pub(super) fn do_one<'s, L: Lookup>(
-    table: &'s L,
+pub(super) fn do_one<'s, L: Lookup + 's>(
+    by: impl Borrow<L> + 's,
     class: OperationClass,
     asked: L::Asked<'s>,
-) -> Option<std::result::Result<Answer, Rest<'s>>> {
+) -> AtOnce<'s, Answer> {
+    let table = by.borrow();
     let view = table.in_place()?;
     let core = table.endpoint().core();
     if core.is_turn_over() {
-        let rest = async move {
-            let_others_run().await;
-            run(table, asked).await
-        };
-        let rest = table.endpoint().operation(class, rest);
-        return Some(Err(Box::pin(rest)));
+        return Some(Err(Box::pin(async move {
+            let table = by.borrow();
+            let rest = async {
+                let_others_run().await;
+                run(table, asked).await
+            };
+            table.endpoint().operation(class, rest).await
+        })));
     }
     let (mut read, mut tally) = (Mapped::new(view), Tally::default());
     let mut steps = Steps::default();
@@ -228,13 +232,26 @@ pub(super) fn do_one<'s, L: Lookup>(
             None => {
                 tally.goes_on(steps);
                 core.counters.add(class, &tally);
-                let rest = async move { drive(table, &key, &mut search, next).await };
-                let rest = table.endpoint().operation_begun(class, steps.into(), rest);
-                return Some(Err(Box::pin(rest)));
+                return Some(Err(Box::pin(async move {
+                    let table = by.borrow();
+                    let rest = drive(table, &key, &mut search, next);
+                    let begun = steps.into();
+                    let answer = table.endpoint().operation_begun(class, begun, rest).await;
+                    if L::WRITES {
+                        table.report_if_due().await;
+                    }
+                    answer
+                })));
             }
         };
     };
     ended(tally, steps);
+    if L::WRITES && table.has_to_report() {
+        return Some(Err(Box::pin(async move {
+            by.borrow().report().await;
+            answer
+        })));
+    }
     Some(Ok(answer))
 }
 

@@ -423,4 +423,3 @@ pub(crate) fn failed<A>(error: impl Into<IndexError>) -> NextStep<A> {
 }
 
 pub(super) use crate::answers::Got as Answer;
-pub(super) use crate::index::Rest;

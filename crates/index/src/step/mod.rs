@@ -30,12 +30,13 @@ mod received;
 mod records;
 
 use crate::heap::{Relocation, TableWrite};
+use crate::index::AtOnce;
 use crate::scheme::{SchemeClient, run_side_by_side};
-use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcomes, Result, UPKEEP};
+use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcome, Outcomes, Result, UPKEEP};
 pub(crate) use drive::{drive, run};
-use farslot_fabric::{EndpointExt, OperationClass, window};
+use farslot_fabric::{EndpointExt, window};
 pub(crate) use fast_path::{FastPath, FastPathResult, More, slots_near};
-use lookup::{Answer, Rest};
+use lookup::Answer;
 pub(crate) use lookup::{
     Booked, Change, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation,
     failed, view, view_for, view_to_write,
@@ -48,14 +49,24 @@ pub(crate) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> bool
     in_place::prefetch(table, asked).is_some()
 }
 
-/// Looks a key up without a future, where the memory is mapped: its answer, or the rest of the
-/// lookup, if that has to wait, be it for other tasks' turn. Nothing where the memory is elsewhere.
+/// Looks a key up without a future, where the memory is mapped; the rest of the lookup, if that has
+/// to wait, be it for other tasks' turn.
 #[inline]
-pub(crate) fn find_at_once<'s, L: Lookup>(
-    table: &'s L,
-    asked: L::Asked<'s>,
-) -> Option<std::result::Result<Answer, Rest<'s>>> {
-    in_place::do_one(table, GET, asked)
+pub(crate) fn find_at_once<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> AtOnce<'s, Answer> {
+    in_place::do_one::<L>(table, GET, asked)
+}
+
+/// Does a write likewise.
+#[inline]
+pub(crate) fn write_at_once<'s, L>(table: L, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>>
+where
+    L: Lookup<Asked<'s> = TableWrite<'s>> + 's,
+{
+    let told = in_place::do_one::<L>(table, write.class(), write.into())?;
+    Some(match told {
+        Ok(was) => Ok(was.map(|was| write.outcome(was))),
+        Err(rest) => Err(Box::pin(async move { Ok(write.outcome(rest.await?)) })),
+    })
 }
 
 /// Looks up many keys; `done` gets the answers with the keys' numbers, in the order in which they
@@ -96,8 +107,8 @@ pub(crate) async fn write_many<L>(
                 some.len()
             }
             false => {
-                let done = |was: Answers<'_>| done(was.of_writes(some));
-                write_in_place(table, some[0].class(), some, done).await
+                let mut done = |was: Answers<'_>| done(was.of_writes(some));
+                in_place::do_many(table, some[0].class(), some, &mut done).await
             }
         };
         taken += ended;
@@ -122,32 +133,11 @@ pub(crate) async fn relocate<L>(
     L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
     let mut done = |number, was: Answer| done(number, was.map(|was| was.is_some()));
-    let told = |was: Answers<'_>| was.each(&mut done);
-    let taken = write_in_place(table, UPKEEP, relocations, told).await;
+    let mut told = |was: Answers<'_>| was.each(&mut done);
+    let taken = in_place::do_many(table, UPKEEP, relocations, &mut told).await;
     let rest = relocations[taken..].iter().map(|relocation| {
         let relocating = run(table, (*relocation).into());
         table.endpoint().operation(UPKEEP, relocating)
     });
     window(BATCH_WIDTH, rest, |number, was| done(taken + number, was)).await;
-}
-
-/// Does writes of a class for as long as the memory is mapped; returns how many of them.
-async fn write_in_place<'s, L: Lookup>(
-    table: &'s L,
-    class: OperationClass,
-    writes: &[impl Copy + Into<L::Asked<'s>>],
-    mut done: impl FnMut(Answers<'_>),
-) -> usize {
-    let [write] = writes else {
-        return in_place::do_many(table, class, writes, &mut done).await;
-    };
-    // Alone, it has no other to fetch memory beside.
-    let answer = match in_place::do_one(table, class, (*write).into()) {
-        Some(Ok(answer)) => answer,
-        Some(Err(rest)) => rest.await,
-        None => return 0,
-    };
-    table.report_if_due().await;
-    done(Answers::One(0, answer));
-    1
 }
