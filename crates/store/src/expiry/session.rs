@@ -21,7 +21,12 @@ pub(crate) struct Expiring {
     /// The size of values without the moment.
     value: FieldSize,
     clock: ExpiryClock,
+    /// For the values of an operation that is alone: taken while it runs.
+    buffer: Cell<Vec<u8>>,
 }
+
+/// The largest buffer that is kept.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// What is known of a key's record.
 enum RecordState {
@@ -58,6 +63,7 @@ impl Expiring {
             stored,
             value,
             clock,
+            buffer: Cell::default(),
         }
     }
 
@@ -71,6 +77,31 @@ impl Expiring {
             return Ok(());
         };
         Ok(self.value.check_value(value)?)
+    }
+
+    /// Runs an operation until it ends, with a buffer for the values of each attempt.
+    fn run_alone(&self, operation: Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome> {
+        let mut one = PendingOperation {
+            number: 0,
+            operation,
+            state: RecordState::Unknown,
+        };
+        for _ in 0..MOST_ATTEMPTS {
+            buffer.clear();
+            let places = one.write(buffer);
+            // What is put is compared with no moment.
+            let now = match operation {
+                Operation::Put(..) => 0,
+                _ => self.now_millis(),
+            };
+            let outcome = self.stored.run(one.ask(bytes_at(buffer, places)))?;
+            let now = broken::late_clock(now, || self.now_millis());
+            match one.next(outcome, now) {
+                RoundStep::Done(outcome) => return Ok(outcome),
+                RoundStep::Again(state) => one.state = state,
+            }
+        }
+        Err(contended())
     }
 
     /// Runs operations in rounds, each a batch of the table as it is stored, until they have waited
@@ -293,24 +324,12 @@ impl Session for Expiring {
             return Ok(Outcome::Value(self.get(key)?));
         }
         self.check(&operation)?;
-        let mut one = PendingOperation {
-            number: 0,
-            operation,
-            state: RecordState::Unknown,
-        };
-        let mut buffer = Vec::new();
-        for _ in 0..MOST_ATTEMPTS {
-            buffer.clear();
-            let places = one.write(&mut buffer);
-            let now = self.now_millis();
-            let outcome = self.stored.run(one.ask(bytes_at(&buffer, places)))?;
-            let now = broken::late_clock(now, || self.now_millis());
-            match one.next(outcome, now) {
-                RoundStep::Done(outcome) => return Ok(outcome),
-                RoundStep::Again(state) => one.state = state,
-            }
+        let mut buffer = self.buffer.take();
+        let outcome = self.run_alone(operation, &mut buffer);
+        if buffer.capacity() <= KEPT_BYTES {
+            self.buffer.set(buffer);
         }
-        Err(contended())
+        outcome
     }
 
     fn get_many(&self, keys: &[&[u8]], done: AnswerEach<'_>) {
