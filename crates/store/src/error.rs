@@ -1,5 +1,6 @@
 //! What can go wrong with a store or a table.
 
+use crate::ErrorKind;
 use crate::snapshot::error::SnapshotError;
 use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
 use farslot_index::{FieldSize, IndexError, SchemeKind};
@@ -302,190 +303,6 @@ pub enum StoreError {
     Index(IndexError),
 }
 
-/// What a [`StoreError`] comes down to, for who decides by it what to do next.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// No slot is left for a new key. The table goes on serving.
-    Full,
-    /// No memory is left: for a record, for a table to grow, or for a table in the store.
-    OutOfMemory,
-    /// A key or a value that the table does not hold, mostly of another size.
-    DoesNotFit,
-    /// Another client is the table's only writer, or has become it.
-    WriterBusy,
-    /// The table never changes again.
-    Sealed,
-    /// The table is to be built whole, and has not been.
-    NotBuilt,
-    /// The scheme of the table cannot do that.
-    Unsupported,
-    /// There is no such table.
-    NoSuchTable,
-    /// The table was dropped, emptied or renamed by another client. What there is now can be
-    /// opened.
-    TableGone,
-    /// There is a table of that name.
-    TableExists,
-    /// An address, a name or an option that cannot be used.
-    BadInput,
-    /// A node cannot be reached.
-    NodeDown,
-    /// A node did not answer in time: what was asked of it may have taken effect.
-    TimedOut,
-    /// A node came back empty.
-    NodeRestarted,
-    /// The secret or the grant does not allow it.
-    AccessDenied,
-    /// Others were faster, time and again.
-    Contended,
-    /// Too much is under way: later there may be room.
-    Busy,
-    /// What was used was closed by its program.
-    Closed,
-    /// What is in the memory is not what clients leave there.
-    Damaged,
-    /// Anything else; the error says what.
-    Other,
-}
-
-impl ErrorKind {
-    /// All of them, in their order.
-    pub const ALL: [Self; 20] = [
-        Self::Full,
-        Self::OutOfMemory,
-        Self::DoesNotFit,
-        Self::WriterBusy,
-        Self::Sealed,
-        Self::NotBuilt,
-        Self::Unsupported,
-        Self::NoSuchTable,
-        Self::TableGone,
-        Self::TableExists,
-        Self::BadInput,
-        Self::NodeDown,
-        Self::TimedOut,
-        Self::NodeRestarted,
-        Self::AccessDenied,
-        Self::Contended,
-        Self::Busy,
-        Self::Closed,
-        Self::Damaged,
-        Self::Other,
-    ];
-
-    /// The name that counters have for it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::OutOfMemory => "out_of_memory",
-            Self::DoesNotFit => "does_not_fit",
-            Self::WriterBusy => "writer_busy",
-            Self::Sealed => "sealed",
-            Self::NotBuilt => "not_built",
-            Self::Unsupported => "unsupported",
-            Self::NoSuchTable => "no_such_table",
-            Self::TableGone => "table_gone",
-            Self::TableExists => "table_exists",
-            Self::BadInput => "bad_input",
-            Self::NodeDown => "node_down",
-            Self::TimedOut => "timed_out",
-            Self::NodeRestarted => "node_restarted",
-            Self::AccessDenied => "access_denied",
-            Self::Contended => "contended",
-            Self::Busy => "busy",
-            Self::Closed => "closed",
-            Self::Damaged => "damaged",
-            Self::Other => "other",
-        }
-    }
-}
-
-const fn kind_of_fabric(error: &FabricError) -> ErrorKind {
-    match error {
-        FabricError::TimedOut { .. }
-        | FabricError::ConnectTimedOut { .. }
-        | FabricError::SlowLink { .. } => ErrorKind::TimedOut,
-        outage if outage.is_outage() => ErrorKind::NodeDown,
-        FabricError::NodeRestarted { .. } => ErrorKind::NodeRestarted,
-        FabricError::Reclaimed { .. } => ErrorKind::TableGone,
-        FabricError::Deposed { .. } => ErrorKind::WriterBusy,
-        FabricError::AccessDenied { .. }
-        | FabricError::KeyRefused { .. }
-        | FabricError::WrongKey { .. }
-        | FabricError::GrantRevoked { .. }
-        | FabricError::WrongUser { .. }
-        | FabricError::Tls { .. }
-        | FabricError::NotAdmitted { .. } => ErrorKind::AccessDenied,
-        FabricError::Memory { .. } | FabricError::BuffersExhausted { .. } => ErrorKind::OutOfMemory,
-        FabricError::BadName { .. }
-        | FabricError::NameTaken { .. }
-        | FabricError::SecretTooShort { .. }
-        | FabricError::Insecure { .. }
-        | FabricError::BadTls { .. }
-        | FabricError::Unresolvable { .. } => ErrorKind::BadInput,
-        FabricError::NoSuchRegion { .. } => ErrorKind::NodeDown,
-        FabricError::NotFarslot { .. }
-        | FabricError::FormatVersion { .. }
-        | FabricError::DamagedHeader { .. }
-        | FabricError::Protocol { .. } => ErrorKind::Damaged,
-        _ => ErrorKind::Other,
-    }
-}
-
-const fn kind_of_index(error: &IndexError) -> ErrorKind {
-    match error {
-        IndexError::Full { .. } => ErrorKind::Full,
-        IndexError::HeapFull { .. } | IndexError::OutOfMemory { .. } => ErrorKind::OutOfMemory,
-        IndexError::EmptyKey
-        | IndexError::KeyLength { .. }
-        | IndexError::ValueLength { .. }
-        | IndexError::SixtyThreeBits { .. }
-        | IndexError::ReservedPattern { .. } => ErrorKind::DoesNotFit,
-        IndexError::WriterBusy { .. }
-        | IndexError::WriterAlive { .. }
-        | IndexError::WriterLost { .. } => ErrorKind::WriterBusy,
-        IndexError::Sealed { .. } => ErrorKind::Sealed,
-        IndexError::NotBuilt => ErrorKind::NotBuilt,
-        IndexError::MultiKey { .. }
-        | IndexError::NotBuildable { .. }
-        | IndexError::NoKeys { .. }
-        | IndexError::NoQueue { .. }
-        | IndexError::NotAtomic { .. } => ErrorKind::Unsupported,
-        IndexError::BadOption { .. } | IndexError::DuplicateKey { .. } => ErrorKind::BadInput,
-        IndexError::SingleKeys { .. } => ErrorKind::AccessDenied,
-        IndexError::AtOwner { .. } => ErrorKind::Unsupported,
-        // A writer may have been stopped there: no reader can tell that from damage.
-        IndexError::Contended { .. }
-        | IndexError::Unreadable { .. }
-        | IndexError::TurnOver { .. } => ErrorKind::Contended,
-        IndexError::BadDirectory { .. } | IndexError::BadFunction { .. } => ErrorKind::Damaged,
-        IndexError::Fabric(error) => kind_of_fabric(error),
-        _ => ErrorKind::Other,
-    }
-}
-
-const fn kind_of_snapshot(error: &SnapshotError) -> ErrorKind {
-    match error {
-        SnapshotError::File { .. } => ErrorKind::Other,
-        SnapshotError::Damaged { .. } => ErrorKind::Damaged,
-        SnapshotError::Version { .. }
-        | SnapshotError::NodeCount { .. }
-        | SnapshotError::OnePart { .. }
-        | SnapshotError::NoSuchNode { .. }
-        | SnapshotError::WhichPart { .. }
-        | SnapshotError::OtherPart { .. }
-        | SnapshotError::PartMissing { .. } => ErrorKind::BadInput,
-        SnapshotError::Lost { .. } => ErrorKind::NodeRestarted,
-        SnapshotError::Untrusted { .. } => ErrorKind::AccessDenied,
-        SnapshotError::InUse { .. } => ErrorKind::Busy,
-        SnapshotError::Stopped => ErrorKind::Closed,
-        SnapshotError::Moved { .. } => ErrorKind::WriterBusy,
-        SnapshotError::Replaced { .. } => ErrorKind::TableGone,
-    }
-}
-
 impl From<IndexError> for StoreError {
     fn from(error: IndexError) -> Self {
         match error {
@@ -553,10 +370,10 @@ impl StoreError {
             Self::FullQueue { .. } => ErrorKind::Full,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
-            Self::Snapshot(error) => kind_of_snapshot(error),
+            Self::Snapshot(error) => ErrorKind::of_snapshot(error),
             Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
-            Self::Node { error, .. } | Self::Fabric(error) => kind_of_fabric(error),
-            Self::Index(error) => kind_of_index(error),
+            Self::Node { error, .. } | Self::Fabric(error) => ErrorKind::of_fabric(error),
+            Self::Index(error) => ErrorKind::of_index(error),
         }
     }
 

@@ -53,6 +53,7 @@ mod cursor;
 mod deduplicate;
 mod duo;
 mod error;
+mod error_kind;
 mod expiry;
 mod fabrics;
 mod handle;
@@ -94,7 +95,8 @@ pub use cache::Cache;
 pub use catalog::TableRecord;
 pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
 pub use cursor::Cursor;
-pub use error::{ErrorKind, Result, StoreError};
+pub use error::{Result, StoreError};
+pub use error_kind::ErrorKind;
 pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
