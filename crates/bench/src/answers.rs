@@ -14,12 +14,20 @@ impl Answers {
     /// Notes an operation: whether its answer is right, or its error.
     #[inline]
     pub fn note(&mut self, answer: std::result::Result<bool, impl Into<BenchError>>) {
-        self.all += 1;
         match answer {
-            Ok(true) => {}
-            Ok(false) => self.wrong += 1,
-            Err(error) => self.failed = Some(error.into()),
+            Ok(is_right) => self.see(is_right),
+            Err(error) => {
+                self.all += 1;
+                self.failed = Some(error.into());
+            }
         }
+    }
+
+    /// Notes an operation that has an answer: whether it is right.
+    #[inline]
+    pub fn see(&mut self, is_right: bool) {
+        self.all += 1;
+        self.wrong += u64::from(!is_right);
     }
 
     /// How many were noted.

@@ -3,7 +3,7 @@
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
-use farslot::{NicProfileError, StoreError};
+use farslot::{BatchError, NicProfileError, StoreError};
 use farslot_set::SetError;
 use farslot_set::job::JobError;
 
@@ -87,6 +87,12 @@ pub enum BenchError {
 
 impl From<IndexError> for BenchError {
     fn from(error: IndexError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<BatchError> for BenchError {
+    fn from(error: BatchError) -> Self {
         Self::Store(error.into())
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Failure;
 use crate::input::{FsBytes, FsValue, ValueRoom, bytes, check_items, items};
 use crate::outcome::{FsOutcome, outcome};
 use crate::table::{OpenedTable, TableHandle, table_of};
-use farslot::{Record, StoreError, Table};
+use farslot::{BatchError, Record, Table};
 use std::ops::Range;
 
 /// Keys of a batch that one of the table's threads does at a time: others have their turn between.
@@ -25,51 +25,25 @@ impl<T> AnswerPlaces<T> {
     }
 }
 
-/// The keys of a batch that failed.
-#[derive(Default)]
-struct FailedKeys {
-    /// The first of them.
-    first: Option<(usize, StoreError)>,
-    may_have_taken_effect: bool,
-}
-
-impl FailedKeys {
-    fn note(&mut self, number: usize, error: StoreError) {
-        self.may_have_taken_effect |= error.may_have_taken_effect();
-        if self.first.as_ref().is_none_or(|(first, _)| number < *first) {
-            self.first = Some((number, error));
-        }
-    }
-}
-
 /// Does a batch in pieces, all of them whatever fails.
 fn in_pieces(
     table: &OpenedTable,
     count: usize,
-    mut each: impl FnMut(&Table, Range<usize>, &mut FailedKeys) + Send,
+    mut each: impl FnMut(&Table, Range<usize>) -> Result<(), BatchError> + Send,
 ) -> Result<FsOutcome, Failure> {
-    let mut all = FailedKeys::default();
-    let mut others = None;
+    let mut all = Ok(FsOutcome::FS_DONE);
     for start in (0..count).step_by(PIECE) {
-        let mut failed = FailedKeys::default();
-        let done = table.with(|table| {
-            each(table, start..count.min(start + PIECE), &mut failed);
-            // The table's thread is told, too: it may have to open the table again.
-            let first = failed.first.as_ref();
-            first.map_or(Ok(()), |(_, error)| Err(error.clone()))
-        });
-        match (failed.first, done) {
-            (Some((number, error)), _) => all.note(number, error),
-            (None, Err(failure)) => others = others.or(Some(failure)),
-            (None, Ok(())) => {}
+        let piece = start..count.min(start + PIECE);
+        // The table's thread is told, too: it may have to open the table again.
+        let done = table.with(|table| Ok(each(table, piece)?));
+        if let Err(later) = done {
+            all = Err(match all {
+                Err(first) => Failure::before(first, &later),
+                Ok(_) => later,
+            });
         }
-        all.may_have_taken_effect |= failed.may_have_taken_effect;
     }
-    match (all.first, others) {
-        (Some((_, error)), _) => Err(Failure::from(error).in_doubt(all.may_have_taken_effect)),
-        (None, Some(failure)) => Err(failure),
-        (None, None) => Ok(FsOutcome::FS_DONE),
-    }
+    all
 }
 
 /// The keys or values that a caller passes.
@@ -129,17 +103,14 @@ pub unsafe extern "C" fn fs_table_get_many(
                 rooms.push(ValueRoom::new((*place).to, (*place).room)?);
             }
         }
-        in_pieces(table, count, move |table, range, failed| {
+        in_pieces(table, count, move |table, range| {
             let start = range.start;
             table.get_many(&keys[range], |number, found| {
                 let number = start + number;
                 let (outcome, len) = match found {
-                    Ok(None) => (FsOutcome::FS_ABSENT, 0),
-                    Ok(Some(value)) if rooms[number].fill(value) => {
-                        (FsOutcome::FS_FOUND, value.len())
-                    }
-                    Ok(Some(value)) => (FsOutcome::FS_TOO_LONG, value.len()),
-                    Err(error) => return failed.note(number, error),
+                    None => (FsOutcome::FS_ABSENT, 0),
+                    Some(value) if rooms[number].fill(value) => (FsOutcome::FS_FOUND, value.len()),
+                    Some(value) => (FsOutcome::FS_TOO_LONG, value.len()),
                 };
                 // SAFETY: there are more than so many.
                 unsafe {
@@ -147,7 +118,7 @@ pub unsafe extern "C" fn fs_table_get_many(
                     (&raw mut (*place).outcome).write(outcome);
                     (&raw mut (*place).len).write(len);
                 }
-            });
+            })
         })
     })
 }
@@ -175,13 +146,12 @@ pub unsafe extern "C" fn fs_table_put_many(
         // SAFETY: as the caller says.
         let places = unsafe { self::outcomes(outcomes, count) }?;
         let records: Vec<Record<'_>> = keys.into_iter().zip(values).collect();
-        in_pieces(table, count, move |table, range, failed| {
+        in_pieces(table, count, move |table, range| {
             let start = range.start;
-            table.put_many(&records[range], |number, put| match put {
+            table.put_many(&records[range], |number, is_new| {
                 // SAFETY: there are more than so many.
-                Ok(is_new) => unsafe { places.at(start + number).write(FsOutcome::put(is_new)) },
-                Err(error) => failed.note(start + number, error),
-            });
+                unsafe { places.at(start + number).write(FsOutcome::put(is_new)) };
+            })
         })
     })
 }
@@ -204,15 +174,12 @@ pub unsafe extern "C" fn fs_table_delete_many(
         let (table, keys) = unsafe { (table_of(table)?, many(keys, count, "keys")?) };
         // SAFETY: as the caller says.
         let places = unsafe { self::outcomes(outcomes, count) }?;
-        in_pieces(table, count, move |table, range, failed| {
+        in_pieces(table, count, move |table, range| {
             let start = range.start;
-            table.remove_many(&keys[range], |number, removed| match removed {
+            table.remove_many(&keys[range], |number, was_there| {
                 // SAFETY: there are more than so many.
-                Ok(was_there) => unsafe {
-                    places.at(start + number).write(FsOutcome::found(was_there));
-                },
-                Err(error) => failed.note(start + number, error),
-            });
+                unsafe { places.at(start + number).write(FsOutcome::found(was_there)) };
+            })
         })
     })
 }

@@ -119,6 +119,12 @@ impl Failure {
         }
     }
 
+    /// The first failure of a batch, of which this one comes later.
+    pub(crate) fn before(first: Self, later: &Self) -> Self {
+        let is_in_doubt = first.may_have_taken_effect || later.may_have_taken_effect;
+        first.in_doubt(is_in_doubt)
+    }
+
     /// Remembers it for the calling thread; what it comes down to.
     pub(crate) fn note(self) -> FsKind {
         let kind = self.kind;
@@ -130,6 +136,13 @@ impl Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        // Of a batch the program has the outcomes of all keys, and is told here of those that
+        // failed alone.
+        if let StoreError::Batch(failed) = error {
+            let mut failures = failed.failures().iter();
+            let in_doubt = failures.any(|(_, error)| error.may_have_taken_effect());
+            return Self::from(failed.into_first()).in_doubt(in_doubt);
+        }
         Self::new(FsKind::from(&error), &error).in_doubt(error.may_have_taken_effect())
     }
 }

@@ -8,7 +8,7 @@ use crate::glob;
 use crate::record::{Bytes, Entry, is_dead};
 use crate::reply::{OK, Reply};
 use crate::watch::WatchRegistry;
-use farslot::{Cursor, Table};
+use farslot::{BatchError, Cursor, Table};
 use rand::RngExt;
 
 /// Pieces of a table that a SCAN visits at the most, however few keys they have: the other clients
@@ -226,17 +226,10 @@ fn flush(
             dead.push(is_dead(record, now));
         })?;
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        let mut failed = None;
-        table.remove_many(&keys, |_, removed| {
-            if let Err(error) = removed {
-                failed = Some(error);
-            }
-        });
+        let removed = table.remove_many(&keys, |_, _| ());
         let alive = keys.iter().zip(dead).filter(|(_, is_dead)| !is_dead);
         watches.touch(database, alive.map(|(key, _)| *key));
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        removed.map_err(BatchError::into_first)?;
     }
     Ok(OK)
 }

@@ -5,7 +5,7 @@ use crate::codec::RecordField;
 use crate::failure::Failure;
 use crate::input::{Input, pieces};
 use crate::output::Output;
-use farslot::{ByteCount, Record, Table};
+use farslot::{BatchError, ByteCount, Record, Table};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -47,6 +47,13 @@ impl FailedRecords {
         }
     }
 
+    /// Notes what failed of a piece, whose first record has this number.
+    fn add(&mut self, records: usize, first: usize, piece: farslot::Result<(), BatchError>) {
+        for (number, error) in piece.err().into_iter().flatten() {
+            self.note(records, first + number, Failure::Store(error));
+        }
+    }
+
     /// Tells the program, if any has failed.
     fn check(self, py: Python<'_>) -> PyResult<()> {
         match self.first {
@@ -71,16 +78,10 @@ struct Answers<'b> {
 
 impl Answers<'_> {
     /// About a record of the piece: the value that its key has, or had.
-    fn take(&mut self, number: usize, answer: farslot::Result<Option<&[u8]>>) {
-        let written = match answer {
-            Ok(None) => return,
-            Ok(Some(value)) => {
-                let row = number * self.width..(number + 1) * self.width;
-                write(&mut self.rows[row], value, self.zero_padded)
-            }
-            Err(error) => Err(Failure::Store(error)),
-        };
-        match written {
+    fn take(&mut self, number: usize, value: Option<&[u8]>) {
+        let Some(value) = value else { return };
+        let row = number * self.width..(number + 1) * self.width;
+        match write(&mut self.rows[row], value, self.zero_padded) {
             Ok(()) => self.present[number] = 1,
             Err(failure) => self.failed.note(self.records, self.first + number, failure),
         }
@@ -153,7 +154,9 @@ impl Batch<'_> {
                     records: keys.len(),
                     first: range.start,
                 };
-                table.get_many(&piece.each(), |number, answer| answers.take(number, answer));
+                let got =
+                    table.get_many(&piece.each(), |number, value| answers.take(number, value));
+                failed.add(keys.len(), range.start, got);
                 Ok(())
             };
             py.detach(|| self.clients.with(look_up))
@@ -185,18 +188,14 @@ impl Batch<'_> {
             let mut arrived = Vec::new();
             let mut places = vec![None; range.len()];
             let look_up = |table: &Table| {
-                table.get_many(&piece.each(), |number, answer| match answer {
-                    Ok(None) => {}
-                    Ok(Some(value)) => {
+                let got = table.get_many(&piece.each(), |number, value| {
+                    if let Some(value) = value {
                         let start = arrived.len();
                         arrived.extend_from_slice(value);
                         places[number] = Some(start..arrived.len());
                     }
-                    Err(error) => {
-                        let failure = Failure::Store(error);
-                        failed.note(keys.len(), range.start + number, failure);
-                    }
                 });
+                failed.add(keys.len(), range.start, got);
                 for place in &places {
                     data.extend_from_slice(place.clone().map_or(&[], |place| &arrived[place]));
                     offsets.push(data.len() as i64);
@@ -270,7 +269,8 @@ impl Batch<'_> {
                     records: len,
                     first: range.start,
                 };
-                table.find_or_put_many(&records, |number, was| answers.take(number, was));
+                let done = table.find_or_put_many(&records, |at, was| answers.take(at, was));
+                failed.add(len, range.start, done);
                 Ok(())
             };
             py.detach(|| self.clients.with(put))
@@ -302,18 +302,16 @@ impl Batch<'_> {
             let key_piece = keys.load(py, &range, &mut key_copy);
             let value_piece = values.load(py, &range, &mut value_copy);
             let mut answers = vec![0_u8; range.len()];
-            let mut note = |number: usize, outcome: farslot::Result<bool>| match outcome {
-                Ok(changed) => answers[number] = changed.into(),
-                Err(error) => failed.note(len, range.start + number, Failure::Store(error)),
-            };
+            let note = |number: usize, changed: bool| answers[number] = changed.into();
             let put = |table: &Table| {
                 let records = key_piece.each().into_iter().zip(value_piece.each());
                 let records: Vec<Record<'_>> = records.collect();
-                match how {
-                    Puts::Stay => table.put_many(&records, &mut note),
-                    Puts::For(span) => table.put_many_for(&records, span, &mut note)?,
-                    Puts::Replace => table.update_many(&records, &mut note),
-                }
+                let done = match how {
+                    Puts::Stay => table.put_many(&records, note),
+                    Puts::For(span) => table.put_many_for(&records, span, note),
+                    Puts::Replace => table.update_many(&records, note),
+                };
+                failed.add(len, range.start, done);
                 Ok(())
             };
             py.detach(|| self.clients.with(put))
@@ -340,10 +338,10 @@ impl Batch<'_> {
             let piece = keys.load(py, &range, &mut copy);
             let mut answers = vec![0_u8; range.len()];
             let remove = |table: &Table| {
-                table.remove_many(&piece.each(), |number, outcome| match outcome {
-                    Ok(removed) => answers[number] = removed.into(),
-                    Err(error) => failed.note(len, range.start + number, Failure::Store(error)),
+                let done = table.remove_many(&piece.each(), |number, was_there| {
+                    answers[number] = was_there.into();
                 });
+                failed.add(len, range.start, done);
                 Ok(())
             };
             py.detach(|| self.clients.with(remove))

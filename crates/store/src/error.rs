@@ -4,9 +4,10 @@ use crate::ErrorKind;
 use crate::snapshot::error::SnapshotError;
 use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
 use farslot_index::{FieldSize, IndexError, SchemeKind};
+use std::fmt;
 
 /// The result of anything that a store or a table does.
-pub type Result<T> = std::result::Result<T, StoreError>;
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why a store or a table could not do what it was asked. Each names the value and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -292,6 +293,9 @@ pub enum StoreError {
         /// What the system says.
         reason: String,
     },
+    /// Operations of a batch failed. It comes down to what the first of them does.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// A snapshot could not be taken or restored.
     #[error(transparent)]
     Snapshot(Box<SnapshotError>),
@@ -301,6 +305,94 @@ pub enum StoreError {
     /// An operation on a table failed.
     #[error(transparent)]
     Index(IndexError),
+}
+
+/// Some operations of a batch failed: each of the others is done, and its outcome was told.
+///
+/// ```
+/// # use farslot::{ErrorKind, FieldSize, Store, TableOptions};
+/// # fn main() -> Result<(), farslot::StoreError> {
+/// # let store = Store::embedded()?;
+/// # store.create("codes", &TableOptions::new(8).values(FieldSize::Fixed(4)))?;
+/// # let codes = store.table("codes")?;
+/// let records: [(&[u8], &[u8]); 3] = [(b"fr", b"0033"), (b"de", b"+49"), (b"pl", b"0048")];
+/// let failed = codes.put_many(&records, |_, new| assert!(new)).unwrap_err();
+/// for (number, error) in failed.failures() {
+///     assert_eq!((*number, error.kind()), (1, ErrorKind::DoesNotFit));
+/// }
+/// assert!(codes.exists(b"fr")? && codes.exists(b"pl")?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `?` makes it a [`StoreError::Batch`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchError {
+    operations: usize,
+    /// In the order of their numbers; one at least.
+    failures: Vec<(usize, StoreError)>,
+}
+
+impl BatchError {
+    /// One of so many operations, of which these failed: one at least, in the order of the numbers.
+    pub(crate) const fn of(operations: usize, failures: Vec<(usize, StoreError)>) -> Self {
+        Self {
+            operations,
+            failures,
+        }
+    }
+
+    /// How many operations the batch had.
+    #[must_use]
+    pub const fn operations(&self) -> usize {
+        self.operations
+    }
+
+    /// The number in the batch of each operation that failed, and why it did, in the order of these
+    /// numbers. There is one at least.
+    #[must_use]
+    pub const fn failures(&self) -> &[(usize, StoreError)] {
+        self.failures.as_slice()
+    }
+
+    /// Why the first that failed did.
+    #[must_use]
+    pub const fn first(&self) -> &StoreError {
+        &self.failures()[0].1
+    }
+
+    /// The same, where which of the batch it was means nothing to whoever is told.
+    #[must_use]
+    pub fn into_first(mut self) -> StoreError {
+        self.failures.swap_remove(0).1
+    }
+}
+
+/// The failures, in the order of their numbers.
+impl IntoIterator for BatchError {
+    type Item = (usize, StoreError);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.failures.into_iter()
+    }
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (failed, all) = (self.failures.len(), self.operations);
+        let (number, error) = &self.failures[0];
+        write!(
+            f,
+            "{failed} of {all} operations failed, the first of them number {number}: {error}"
+        )
+    }
+}
+
+impl std::error::Error for BatchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.first())
+    }
 }
 
 impl From<IndexError> for StoreError {
@@ -370,6 +462,7 @@ impl StoreError {
             Self::FullQueue { .. } => ErrorKind::Full,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,
+            Self::Batch(error) => error.first().kind(),
             Self::Snapshot(error) => ErrorKind::of_snapshot(error),
             Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
             Self::Node { error, .. } | Self::Fabric(error) => ErrorKind::of_fabric(error),
@@ -377,10 +470,16 @@ impl StoreError {
         }
     }
 
-    /// Whether the operation may have taken effect, or may still, although it failed.
+    /// Whether the operation may have taken effect, or may still, although it failed. Of a batch,
+    /// whether any of it has, or may have: what did not fail has.
     #[must_use]
-    pub const fn may_have_taken_effect(&self) -> bool {
+    pub fn may_have_taken_effect(&self) -> bool {
         match self {
+            Self::Batch(error) => {
+                let failures = error.failures();
+                let may_have = |(_, error): &(usize, Self)| error.may_have_taken_effect();
+                failures.len() < error.operations() || failures.iter().any(may_have)
+            }
             Self::Fabric(error) | Self::Node { error, .. } => error.may_have_taken_effect(),
             Self::Index(error) => error.may_have_taken_effect(),
             Self::WorkerPanicked => true,

@@ -56,6 +56,7 @@ mod error;
 mod error_kind;
 mod expiry;
 mod fabrics;
+mod failed_operations;
 mod handle;
 #[cfg_attr(
     not(feature = "unstable"),
@@ -95,7 +96,7 @@ pub use cache::Cache;
 pub use catalog::TableRecord;
 pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
 pub use cursor::Cursor;
-pub use error::{Result, StoreError};
+pub use error::{BatchError, Result, StoreError};
 pub use error_kind::ErrorKind;
 pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]

@@ -1,8 +1,9 @@
 //! Keys and values of types instead of bytes.
 
 use crate::error::bad_option;
+use crate::failed_operations::FailedOperations;
 use crate::table::Entries;
-use crate::{FieldSize, Handle, Result, StoreError, Table, TableOptions};
+use crate::{BatchError, FieldSize, Handle, Result, StoreError, Table, TableOptions};
 use bytemuck::{CheckedBitPattern, NoUninit};
 use std::fmt;
 use std::marker::PhantomData;
@@ -304,29 +305,43 @@ where
 
     /// Looks up many keys side by side; `done` gets each answer with the key's number.
     ///
+    /// # Errors
+    /// [`BatchError`] of the keys that failed, each as of [`Typed::get`].
+    ///
     /// ```
     /// # use farslot::{Store, TableOptions, Typed};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// # let store = Store::embedded()?;
     /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
     /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
-    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added.unwrap()));
+    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added))?;
     /// squares.get_many(&[2, 3], |at, value| {
-    ///     assert_eq!(value.unwrap(), [Some(4), None][at]);
-    /// });
+    ///     assert_eq!(value, [Some(4), None][at]);
+    /// })?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn get_many(&self, keys: &[K], mut done: impl FnMut(usize, Result<Option<V>>)) {
+    pub fn get_many(
+        &self,
+        keys: &[K],
+        mut done: impl FnMut(usize, Option<V>),
+    ) -> Result<(), BatchError> {
         let keys: Vec<_> = keys.iter().map(bytemuck::bytes_of).collect();
-        self.bytes.get_many(&keys, |number, found| {
-            let value = found.and_then(|value| value.map(|bytes| read("value", bytes)).transpose());
-            done(number, value);
+        let mut failed = FailedOperations::default();
+        let got = self.bytes.get_many(&keys, |number, found| {
+            let value = found.map(|bytes| read("value", bytes)).transpose();
+            if let Some(value) = failed.noted(number, value) {
+                done(number, value);
+            }
         });
+        failed.of_all(got, keys.len())
     }
 
     /// Puts many records side by side; `done` gets with each record's number whether its key was
     /// absent.
+    ///
+    /// # Errors
+    /// [`BatchError`] of the records that failed, each as of [`Typed::put`].
     ///
     /// ```
     /// # use farslot::{Store, TableOptions, Typed};
@@ -335,16 +350,20 @@ where
     /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
     /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
     /// let records: Vec<(u64, u64)> = (0..50).map(|n| (n, n * n)).collect();
-    /// squares.put_many(&records, |_at, added| assert!(added.unwrap()));
+    /// squares.put_many(&records, |_at, added| assert!(added))?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn put_many(&self, records: &[(K, V)], done: impl FnMut(usize, Result<bool>)) {
+    pub fn put_many(
+        &self,
+        records: &[(K, V)],
+        done: impl FnMut(usize, bool),
+    ) -> Result<(), BatchError> {
         let records: Vec<_> = records
             .iter()
             .map(|(key, value)| (bytemuck::bytes_of(key), bytemuck::bytes_of(value)))
             .collect();
-        self.bytes.put_many(&records, done);
+        self.bytes.put_many(&records, done)
     }
 
     /// All records, as [`Table::iter`]; of one that is none of these types, the error, and then the
@@ -356,7 +375,7 @@ where
     /// # let store = Store::embedded()?;
     /// # store.create("squares", &TableOptions::new(100).types::<u64, u64>())?;
     /// # let squares: Typed<_, u64, u64> = store.table("squares")?.typed()?;
-    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added.unwrap()));
+    /// squares.put_many(&[(1, 1), (2, 4)], |_at, added| assert!(added))?;
     /// let mut sum = 0;
     /// for entry in squares.iter() {
     ///     let (_number, square) = entry?;
@@ -563,15 +582,14 @@ mod tests {
             }
         }
         assert_eq!((right, wrong), (vec![(1, true)], 2));
-        let mut found = [0; 3];
-        flags.get_many(&[1, 2, 9], |number, value| {
-            found[number] = match value {
-                Ok(Some(true)) => 1,
-                Ok(_) => 2,
-                Err(_) => 3,
-            };
-        });
-        assert_eq!(found, [1, 3, 2]);
+        let mut found = Vec::new();
+        let got = flags.get_many(&[1, 2, 9], |number, value| found.push((number, value)));
+        found.sort_unstable();
+        assert_eq!(found, [(0, Some(true)), (2, None)]);
+        let failed = got.unwrap_err();
+        let [(1, StoreError::OtherType { what: "value", .. })] = failed.failures() else {
+            panic!("{failed:?}");
+        };
         assert!(flags.remove(&1).unwrap() && !flags.update(&1, &true).unwrap());
     }
 
@@ -585,7 +603,7 @@ mod tests {
         let records: Vec<_> = (0..20_000)
             .map(|number| (number, number * number))
             .collect();
-        squares.put_many(&records, |_, new| assert!(new.unwrap()));
+        squares.put_many(&records, |_, new| assert!(new)).unwrap();
         let mut entries: Vec<_> = squares.iter().collect::<Result<_>>().unwrap();
         entries.sort_unstable();
         assert_eq!(entries, records);

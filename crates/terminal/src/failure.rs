@@ -4,7 +4,7 @@ use farslot::fabric::FabricError;
 use farslot::fabric::tcp::{Refusal, TlsFailure};
 use farslot::index::IndexError;
 use farslot::snapshots::{SnapshotError, is_unfinished};
-use farslot::{Address, ErrorKind, StoreError};
+use farslot::{Address, BatchError, ErrorKind, StoreError};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;
@@ -68,6 +68,13 @@ impl From<StoreError> for Failure {
             error: error.into(),
             address: None,
         }
+    }
+}
+
+/// That of the first operation which failed.
+impl From<BatchError> for Failure {
+    fn from(error: BatchError) -> Self {
+        error.into_first().into()
     }
 }
 

@@ -3,7 +3,7 @@
 use farslot::fabric::FabricError;
 use farslot::index::IndexError;
 use farslot::model::ModelError;
-use farslot::{NicProfileError, StoreError};
+use farslot::{BatchError, NicProfileError, StoreError};
 use farslot_bench::BenchError;
 use farslot_set::SetError;
 use farslot_txn::TxnError;
@@ -117,6 +117,12 @@ pub enum LabError {
 
 impl From<StoreError> for LabError {
     fn from(error: StoreError) -> Self {
+        Self::Bench(error.into())
+    }
+}
+
+impl From<BatchError> for LabError {
+    fn from(error: BatchError) -> Self {
         Self::Bench(error.into())
     }
 }

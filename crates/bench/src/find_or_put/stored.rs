@@ -72,7 +72,6 @@ impl Subject for StoredSet {
             .as_ref()
             .expect("a set is opened before it is used");
         let (mut inserted, mut wrong) = (0, 0);
-        let mut failed = None;
         let mut keys: Vec<[u8; 8]> = Vec::with_capacity(TOGETHER);
         for words in words.chunks(TOGETHER) {
             keys.clear();
@@ -80,13 +79,9 @@ impl Subject for StoredSet {
             let records: Vec<(&[u8], &[u8])> =
                 keys.iter().map(|key| (&key[..], &key[..])).collect();
             table.find_or_put_many(&records, |at, was| match was {
-                Ok(None) => inserted += 1,
-                Ok(Some(value)) => wrong += u64::from(value != keys[at]),
-                Err(error) => failed = Some(error),
-            });
-        }
-        if let Some(error) = failed {
-            return Err(error.into());
+                None => inserted += 1,
+                Some(value) => wrong += u64::from(value != keys[at]),
+            })?;
         }
         if wrong > 0 {
             let operations = words.len() as u64;

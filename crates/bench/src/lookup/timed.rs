@@ -63,7 +63,7 @@ pub(super) fn fill(
                 .map(|(key, value)| (&key[..], &value[..]))
                 .collect();
             let since = Instant::now();
-            table.put_many(&pairs, |_, new| answers.note(new));
+            table.put_many(&pairs, |_, new| answers.see(new))?;
             nanos.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
     };
@@ -96,36 +96,29 @@ pub(super) fn writes(table: &Table, keys: &[[u8; 8]], refused: &mut Refused) -> 
     let mut answers = Answers::default();
     let (mut removed, mut put) = (0, 0);
     let mut full = Refused::default();
-    let count = |answers: &mut Answers, what: &mut u64, changed: farslot::Result<bool>| {
-        answers.note(changed.map(|changed| {
-            *what += u64::from(changed);
-            true
-        }));
-    };
-    let timed = |write: &mut dyn FnMut()| {
+    let timed = |write: &mut dyn FnMut() -> Result<()>| {
         let since = Instant::now();
-        write();
-        rate(keys.len(), since)
+        write().map(|()| rate(keys.len(), since))
     };
     let rates = [
-        timed(&mut || table.update_many(&pairs, |_, there| answers.note(there))),
+        timed(&mut || Ok(table.update_many(&pairs, |_, there| answers.see(there))?))?,
         timed(&mut || {
-            table.find_or_put_many(&pairs, |number, was| {
-                answers.note(was.map(|was| was == Some(pairs[number].1)));
-            });
-        }),
+            Ok(table.find_or_put_many(&pairs, |number, was| {
+                answers.see(was == Some(pairs[number].1));
+            })?)
+        })?,
         // A key that was drawn twice is there once.
+        timed(&mut || Ok(table.remove_many(&slices, |_, there| removed += u64::from(there))?))?,
         timed(&mut || {
-            table.remove_many(&slices, |_, there| count(&mut answers, &mut removed, there));
-        }),
-        timed(&mut || {
-            table.put_many(&pairs, |number, new| match new {
-                Err(StoreError::Index(IndexError::Full { .. })) => {
-                    full.insert(keys[number]);
-                }
-                new => count(&mut answers, &mut put, new),
-            });
-        }),
+            let done = table.put_many(&pairs, |_, new| put += u64::from(new));
+            for (number, error) in done.err().into_iter().flatten() {
+                match error {
+                    StoreError::Index(IndexError::Full { .. }) => full.insert(keys[number]),
+                    error => return Err(error.into()),
+                };
+            }
+            Ok(())
+        })?,
     ];
     // One that was drawn twice may have been put the second time.
     for key in full {
@@ -134,7 +127,7 @@ pub(super) fn writes(table: &Table, keys: &[[u8; 8]], refused: &mut Refused) -> 
             put += 1;
         }
     }
-    answers.note(Ok::<_, BenchError>(removed == put));
+    answers.see(removed == put);
     answers.check()?;
     Ok(rates)
 }
@@ -167,8 +160,8 @@ pub(super) fn get_many(table: &Table, keys: &[[u8; 8]], are_there: bool) -> Resu
     let since = Instant::now();
     table.get_many(&slices, |number, found| {
         let expected = are_there.then(|| value_of(&keys[number]));
-        answers.note(found.map(|value| value == expected.as_ref().map(|value| &value[..])));
-    });
+        answers.see(found == expected.as_ref().map(|value| &value[..]));
+    })?;
     let rate = rate(keys.len(), since);
     answers.check()?;
     Ok(rate)

@@ -54,13 +54,10 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 /// Removes keys side by side. One that stands there twice may be absent the second time.
 fn remove(table: &Table, keys: &[Vec<u8>], count: &mut u64, absent: &mut Absent) -> Result<()> {
     let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let mut failed = None;
-    table.remove_many(&borrowed, |number, removed| match removed {
-        Ok(true) => *count += 1,
-        Ok(false) => absent.note(table.name(), &keys[number]),
-        Err(error) => {
-            failed.get_or_insert(error);
-        }
-    });
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    Ok(
+        table.remove_many(&borrowed, |number, was_there| match was_there {
+            true => *count += 1,
+            false => absent.note(table.name(), &keys[number]),
+        })?,
+    )
 }

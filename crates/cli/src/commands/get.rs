@@ -104,14 +104,10 @@ pub fn run(mut args: Args, context: &Context) -> Result<()> {
 fn values_of(table: &Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
     let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let mut values = vec![None; keys.len()];
-    let mut failed = None;
-    table.get_many(&borrowed, |number, found| match found {
-        Ok(found) => values[number] = found.map(<[u8]>::to_vec),
-        Err(error) => {
-            failed.get_or_insert(error);
-        }
-    });
-    failed.map_or(Ok(values), |error| Err(error.into()))
+    table.get_many(&borrowed, |number, found| {
+        values[number] = found.map(<[u8]>::to_vec);
+    })?;
+    Ok(values)
 }
 
 fn one(args: &Args, context: &Context) -> Result<()> {

@@ -38,7 +38,7 @@ fn fill(store: &Store) {
         .iter()
         .map(|key| (key.as_bytes(), &b"value"[..]))
         .collect();
-    table.put_many(&records, |_, put| assert!(put.unwrap()));
+    table.put_many(&records, |_, put| assert!(put)).unwrap();
 }
 
 fn is_retryable(error: &StoreError) -> bool {

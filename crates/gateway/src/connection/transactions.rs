@@ -19,7 +19,7 @@ use crate::reply::{OK, Reply};
 use crate::transaction::Queue;
 use crate::turn::{TurnRoom, TurnSteps};
 use crate::watch::{self, WatchRegistry, WatchedKey};
-use farslot::{Expiry, StoreError};
+use farslot::{BatchError, Expiry};
 use std::time::Instant;
 
 /// What a transaction answers, and the bytes that it has taken.
@@ -303,22 +303,15 @@ fn fingerprints(
         let Some(table) = databases.existing(database)? else {
             break;
         };
-        let mut failed: Option<StoreError> = None;
-        table.get_many(keys, |number, answer| {
-            records[number] = match answer {
-                Ok(record) => record
-                    .and_then(|record| Expiry::living(record, now))
-                    .map(|(expiry, value)| (expiry, watches.fingerprint(value))),
-                Err(error) => {
-                    failed = Some(error);
-                    None
-                }
-            };
+        let got = table.get_many(keys, |number, record| {
+            records[number] = record
+                .and_then(|record| Expiry::living(record, now))
+                .map(|(expiry, value)| (expiry, watches.fingerprint(value)));
         });
-        match failed {
-            None => break,
-            Some(error) if databases.is_gone(database, &error) && may_be_gone => {}
-            Some(error) => return Err(error.into()),
+        match got.map_err(BatchError::into_first) {
+            Ok(()) => break,
+            Err(error) if databases.is_gone(database, &error) && may_be_gone => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(records)

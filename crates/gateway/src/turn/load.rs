@@ -224,8 +224,7 @@ impl<'r> TurnSteps<'r> {
                 }
             };
             let keys: Vec<&[u8]> = asking.iter().map(|chain| self.chains[*chain].key).collect();
-            let mut failed = Vec::new();
-            table.get_many(&keys, |number, answer| {
+            let got = table.get_many(&keys, |number, answer| {
                 let StepChain {
                     database,
                     key,
@@ -233,21 +232,21 @@ impl<'r> TurnSteps<'r> {
                     ..
                 } = &mut self.chains[asking[number]];
                 *stored = match answer {
-                    Ok(Some(record)) if record.len() > longest => {
+                    Some(record) if record.len() > longest => {
                         self.by_key.long.add((*database, key), self.now);
                         Stored::TooLarge
                     }
-                    Ok(None) => Stored::Absent,
-                    Ok(Some(record)) if record.len() <= limit.saturating_sub(self.taken) => {
+                    None => Stored::Absent,
+                    Some(record) if record.len() <= limit.saturating_sub(self.taken) => {
                         self.taken += record.len();
                         Stored::Record(RecordBytes::of([record]))
                     }
-                    Ok(Some(_)) => Stored::TooLarge,
-                    Err(error) => return failed.push((asking[number], error)),
+                    Some(_) => Stored::TooLarge,
                 };
             });
-            asking.clear();
-            for (chain, error) in failed {
+            let asked = std::mem::take(&mut asking);
+            for (number, error) in got.err().into_iter().flatten() {
+                let chain = asked[number];
                 if databases.is_gone(database, &error) && may_be_gone {
                     asking.push(chain);
                 } else {

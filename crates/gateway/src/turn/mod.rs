@@ -515,17 +515,14 @@ impl<'r> TurnSteps<'r> {
         let operations = writes.iter();
         let operations = operations.map(|(chain, write)| write.operation(self.chains[*chain].key));
         let operations: Vec<Operation<'_>> = operations.collect();
-        let mut failed = Vec::new();
-        table.run_many(&operations, |number, outcome| {
+        let ran = table.run_many(&operations, |number, outcome| {
             let (chain, write) = &writes[number];
-            match outcome {
-                Ok(outcome) if write.is_done(&outcome) => {}
-                Ok(_) => again.push(*chain),
-                Err(error) => failed.push((*chain, error)),
+            if !write.is_done(&outcome) {
+                again.push(*chain);
             }
         });
-        for (chain, error) in failed {
-            self.refused(databases, chain, error, is_first, again);
+        for (number, error) in ran.err().into_iter().flatten() {
+            self.refused(databases, writes[number].0, error, is_first, again);
         }
     }
 

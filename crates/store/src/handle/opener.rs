@@ -36,6 +36,10 @@ impl Opener {
             (StoreError::Fabric(FabricError::NodeStopped { .. }), _) => {
                 is_on_one && self.store.is_mapped()
             }
+            (StoreError::Batch(batch), _) => {
+                let mut failures = batch.failures().iter();
+                failures.any(|(_, error)| self.is_gone(table, error))
+            }
             (_, ErrorKind::NodeRestarted) => is_on_one,
             (_, kind) => kind == ErrorKind::TableGone,
         }

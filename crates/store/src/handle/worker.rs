@@ -84,13 +84,11 @@ impl Worker {
                 .operations()
                 .map(|(number, get)| (number, get.key()))
                 .unzip();
-            table.get_many(&keys, |at, found| match found {
-                Ok(value) => answers.keep_value(numbers[at], value),
-                Err(error) => {
-                    look(&error);
-                    answers.keep(numbers[at], Err(error));
-                }
-            });
+            let got = table.get_many(&keys, |at, value| answers.keep_value(numbers[at], value));
+            for (at, error) in got.err().into_iter().flatten() {
+                look(&error);
+                answers.keep(numbers[at], Err(error));
+            }
         } else {
             run(&table, requests, |number, outcome| match outcome {
                 Ok(Outcome::Value(value)) => answers.keep_value(number, value.as_deref()),
@@ -109,7 +107,7 @@ impl Worker {
 fn run(table: &Table, requests: &RequestBatch, mut done: impl FnMut(usize, Result<Outcome>)) {
     let (numbers, operations): (Vec<usize>, Vec<Operation<'_>>) = requests.operations().unzip();
     if !operations.is_empty() {
-        table.run_many(&operations, |at, outcome| done(numbers[at], outcome));
+        table.run_each(&operations, |at, outcome| done(numbers[at], outcome));
     }
     let (numbers, puts): (Vec<usize>, Vec<_>) = requests.puts_for().unzip();
     if !puts.is_empty() {

@@ -16,7 +16,7 @@ use crate::catalog::record::Scheme;
 use crate::catalog::{Catalog, GRACE, NewPartition, RESTORING_PART};
 use crate::lease::Leased;
 use crate::sharded::{self, LocatedTable, ShardedLocation};
-use crate::{Operation, Record, Result, Store, StoreError, Table, TableRecord};
+use crate::{BatchError, Operation, Record, Result, Store, StoreError, Table, TableRecord};
 use farslot_fabric::{EndpointExt, NodeId};
 
 impl Store {
@@ -305,16 +305,11 @@ impl Store {
 }
 
 fn put_part(table: &Table, records: &[Record<'_>], beside: bool) -> Result<()> {
-    let mut failure = None;
     let operations = records.iter().map(|(key, value)| match beside {
         true => Operation::FindOrPut(key, value),
         false => Operation::Put(key, value),
     });
     let operations: Vec<_> = operations.collect();
-    table.run_many(&operations, |_, put| {
-        if let Err(error) = put {
-            failure.get_or_insert(error);
-        }
-    });
-    failure.map_or(Ok(()), Err)
+    let put = table.run_many(&operations, |_, _| ());
+    put.map_err(BatchError::into_first)
 }

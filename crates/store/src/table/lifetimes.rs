@@ -3,8 +3,9 @@
 use super::Table;
 use super::batches::OPERATIONS_A_TURN;
 use crate::error::bad_option;
+use crate::failed_operations::FailedOperations;
 use crate::session::{MOST_ATTEMPTS, Session, SessionRequest, contended};
-use crate::{Cursor, Expiry, Operation, Record, Result, StoreError};
+use crate::{BatchError, Cursor, Expiry, Operation, Record, Result, StoreError};
 use farslot_index::Admin;
 use std::time::Duration;
 
@@ -63,8 +64,7 @@ impl Table {
     /// is not said.
     ///
     /// # Errors
-    /// [`StoreError::NotExpiring`], or a time to live over [`Expiry::LONGEST`], and nothing is
-    /// done; what else goes wrong, `done` is told.
+    /// [`BatchError`] of the records that failed, each as of [`Table::put_for`].
     ///
     /// ```
     /// # use farslot::{Store, TableOptions};
@@ -75,7 +75,7 @@ impl Table {
     /// # let sessions = store.table("sessions")?;
     /// let all: [(&[u8], &[u8]); 2] = [(b"ada", b"in"), (b"bob", b"in")];
     /// sessions.put_many_for(&all, Duration::from_secs(1_800), |at, added| {
-    ///     assert!(added.unwrap(), "record {at} has a new key");
+    ///     assert!(added, "record {at} has a new key");
     /// })?;
     /// assert!(sessions.exists(b"bob")?);
     /// # Ok(())
@@ -85,16 +85,12 @@ impl Table {
         &self,
         records: &[Record<'_>],
         time_to_live: Duration,
-        mut done: impl FnMut(usize, Result<bool>),
-    ) -> Result<()> {
-        self.check_expiring()?;
-        for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
-            let expiry = ends_after(time_to_live, self.now_millis())?;
-            let records = records.iter().map(|record| (*record, expiry));
-            let first = turn * OPERATIONS_A_TURN;
-            self.put_stored(records, |number, put| done(first + number, put));
-        }
-        Ok(())
+        done: impl FnMut(usize, bool),
+    ) -> Result<(), BatchError> {
+        in_turns(records, done, |records, told| {
+            let records = records.iter().map(|record| (*record, time_to_live));
+            self.put_each_for(records, told);
+        })
     }
 
     /// Puts many records side by side, each until it expires, or for ever ([`Expiry::NEVER`]). Of
@@ -114,7 +110,7 @@ impl Table {
     ///     ((b"bob", b"in"), Expiry::at_millis(1)),
     /// ];
     /// sessions.put_many_until(&all, |at, added| {
-    ///     assert!(added.unwrap(), "record {at} has a new key");
+    ///     assert!(added, "record {at} has a new key");
     /// })?;
     /// assert!(sessions.exists(b"ada")?);
     /// assert!(!sessions.exists(b"bob")?, "it expired in 1970");
@@ -124,27 +120,19 @@ impl Table {
     pub fn put_many_until(
         &self,
         records: &[(Record<'_>, Expiry)],
-        mut done: impl FnMut(usize, Result<bool>),
-    ) -> Result<()> {
-        self.check_expiring()?;
-        for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
-            let first = turn * OPERATIONS_A_TURN;
-            self.put_stored(records.iter().copied(), |number, put| {
-                done(first + number, put);
-            });
-        }
-        Ok(())
+        done: impl FnMut(usize, bool),
+    ) -> Result<(), BatchError> {
+        in_turns(records, done, |records, told| {
+            self.put_stored(records.iter().copied(), told);
+        })
     }
 
-    /// Puts records for as long as each shall live, from now on, in a table where they may.
+    /// Puts records for as long as each shall live, from now on.
     pub(crate) fn put_each_for<'r>(
         &self,
         records: impl Iterator<Item = (Record<'r>, Duration)>,
         mut done: impl FnMut(usize, Result<bool>),
     ) {
-        if let Err(error) = self.check_expiring() {
-            return (0..records.count()).for_each(|number| done(number, Err(error.clone())));
-        }
         let (now, mut numbers, mut ending) = (self.now_millis(), Vec::new(), Vec::new());
         for (number, (record, span)) in records.enumerate() {
             match ends_after(span, now) {
@@ -164,6 +152,9 @@ impl Table {
         records: impl Iterator<Item = (Record<'r>, Expiry)>,
         mut done: impl FnMut(usize, Result<bool>),
     ) {
+        if let Err(error) = self.check_expiring() {
+            return (0..records.count()).for_each(|number| done(number, Err(error.clone())));
+        }
         let (mut all, mut stored) = (0, Vec::new());
         let since = self.session.now();
         let mut done = |number: usize, put: Result<bool>| {
@@ -373,6 +364,24 @@ impl Table {
         let (_, allowed) = self.scheme().record_sizes();
         Ok(allowed.check_value(value)?)
     }
+}
+
+/// Puts a batch by `put`, so many records at a time; `done` is told of those that did not fail.
+fn in_turns<'r, R>(
+    records: &'r [R],
+    mut done: impl FnMut(usize, bool),
+    put: impl Fn(&'r [R], &mut dyn FnMut(usize, Result<bool>)),
+) -> Result<(), BatchError> {
+    let mut failed = FailedOperations::default();
+    for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
+        put(records, &mut |number, put| {
+            let number = turn * OPERATIONS_A_TURN + number;
+            if let Some(is_new) = failed.noted(number, put) {
+                done(number, is_new);
+            }
+        });
+    }
+    failed.of(records.len())
 }
 
 /// The end of a record that lives so long from a moment on.

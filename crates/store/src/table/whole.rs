@@ -5,7 +5,9 @@ use super::Table;
 use crate::deduplicate::last_of_each_key;
 use crate::nodes::PartitionReport;
 use crate::session::SessionRequest;
-use crate::{Cursor, Occupancy, Operation, Record, Result, StoreError, Survey, WriterChange};
+use crate::{
+    BatchError, Cursor, Occupancy, Operation, Record, Result, StoreError, Survey, WriterChange,
+};
 use farslot_fabric::counters::CounterSnapshot;
 use farslot_fabric::{Endpoint, Nanos};
 use farslot_index::CacheCounts;
@@ -529,13 +531,8 @@ impl Table {
         if !self.scheme().kind().has_keys() {
             return self.push_back(records.iter().map(|(_, value)| *value));
         }
-        let mut failure = None;
-        self.put_many(records, |_, put| {
-            if let Err(error) = put {
-                failure.get_or_insert(error);
-            }
-        });
-        failure.map_or(Ok(()), Err)
+        let put = self.put_many(records, |_, _| ());
+        put.map_err(BatchError::into_first)
     }
 
     /// Asks the client for what is of no key.

@@ -107,20 +107,24 @@ fn check_records(table: &Table, records: u64) {
         .collect();
     let keys: Vec<&[u8]> = all.iter().map(|(key, _)| &key[..]).collect();
     let mut absent = vec![false; all.len()];
-    table.get_many(&keys, |number, value| {
-        let value = value.unwrap();
+    let got = table.get_many(&keys, |number, value| {
         assert!(value.is_none_or(is_whole), "{value:?}");
         absent[number] = value.is_none();
     });
+    got.unwrap();
     let pairs: Vec<(&[u8], &[u8])> = all.iter().map(|(k, v)| (&k[..], &v[..])).collect();
-    table.put_many(&pairs, |number, put| {
-        assert_eq!(put, Ok(absent[number]), "key {number}");
-    });
+    table
+        .put_many(&pairs, |number, put| {
+            assert_eq!(put, absent[number], "key {number}");
+        })
+        .unwrap();
     let mut answers = 0;
-    table.get_many(&keys, |number, value| {
-        assert_eq!(value.unwrap(), Some(&all[number].1[..]));
-        answers += 1;
-    });
+    table
+        .get_many(&keys, |number, value| {
+            assert_eq!(value, Some(&all[number].1[..]));
+            answers += 1;
+        })
+        .unwrap();
     assert_eq!(answers, all.len());
     assert_eq!(table.survey().unwrap().live(), records);
 }
@@ -322,10 +326,12 @@ fn check_numbers(table: &Table) {
     let keys: Vec<_> = (0..BUILT).map(u64::to_le_bytes).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let mut answers = 0;
-    table.get_many(&keys, |number, value| {
-        assert_eq!(value.unwrap(), Some(&value_of(number as u64)[..]));
-        answers += 1;
-    });
+    table
+        .get_many(&keys, |number, value| {
+            assert_eq!(value, Some(&value_of(number as u64)[..]));
+            answers += 1;
+        })
+        .unwrap();
     assert_eq!(answers, BUILT);
     assert_eq!(table.survey().unwrap().live(), BUILT);
 }

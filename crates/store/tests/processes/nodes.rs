@@ -4,7 +4,7 @@
 use crate::common::open;
 use crate::roles::Other;
 use farslot::fabric::FabricError;
-use farslot::{FieldSize, Store, StoreError, Table, TableOptions};
+use farslot::{BatchError, FieldSize, Store, StoreError, Table, TableOptions};
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub fn put_for_ever(table: &Table) {
             .iter()
             .map(|(key, value)| (&key[..], &value[..]))
             .collect();
-        table.put_many(&records, |_, put| assert!(put.is_ok()));
+        table.put_many(&records, |_, _| ()).unwrap();
         // Once: nobody reads on.
         if turn == 1 {
             println!("under way");
@@ -106,6 +106,13 @@ impl Met {
         }
     }
 
+    /// Judges what failed of a batch, whose first key this is.
+    fn judge_batch(&self, first: u64, batch: farslot::Result<(), BatchError>, killed: &str) {
+        for (at, error) in batch.err().into_iter().flatten() {
+            self.judge(first + at as u64, Err(error), killed);
+        }
+    }
+
     fn go_on(&self) -> bool {
         self.rounds.fetch_add(1, Ordering::Relaxed);
         !self.ended.load(Ordering::Relaxed)
@@ -146,9 +153,10 @@ fn get_batches(store: &Store, met: &Met, killed: &str) {
     while met.go_on() {
         for (batch, first) in keys.chunks(100).zip((0..).step_by(100)) {
             met.longest_batch.time(|| {
-                table.get_many(batch, |at, found| {
-                    met.judge(first + at as u64, found, killed)
+                let got = table.get_many(batch, |at, found| {
+                    met.judge(first + at as u64, Ok(found), killed);
                 });
+                met.judge_batch(first, got, killed);
             });
         }
     }
@@ -165,12 +173,8 @@ fn put_batches(store: &Store, met: &Met, killed: &str) {
             .map(|(key, value)| (&key[..], &value[..]))
             .collect();
         for (batch, first) in records.chunks(100).zip((0..).step_by(100)) {
-            table.put_many(batch, |at, put| {
-                let put = put.map(|new| assert!(!new));
-                if let Err(error) = put {
-                    met.judge(first + at as u64, Err(error), killed);
-                }
-            });
+            let put = table.put_many(batch, |_, new| assert!(!new));
+            met.judge_batch(first, put, killed);
         }
         if !met.go_on() {
             return;

@@ -114,9 +114,7 @@ fn write_own(table: &Table, process: u64, round: u64) {
         .map(|number| (number.to_le_bytes(), value(number)))
         .collect();
     let pairs: Vec<(&[u8], &[u8])> = records.iter().map(|(k, v)| (&k[..], &v[..])).collect();
-    table.put_many(&pairs, |_, put| {
-        put.unwrap();
-    });
+    table.put_many(&pairs, |_, _| ()).unwrap();
     for number in 0..SHARED {
         let key = number.to_le_bytes();
         table.put(&key, &value_of(process)).unwrap();
@@ -124,14 +122,16 @@ fn write_own(table: &Table, process: u64, round: u64) {
     }
     let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
     let mut answers = 0;
-    table.get_many(&keys, |number, got| {
-        assert_eq!(got.unwrap(), Some(&records[number].1[..]));
-        answers += 1;
-    });
+    table
+        .get_many(&keys, |number, got| {
+            assert_eq!(got, Some(&records[number].1[..]));
+            answers += 1;
+        })
+        .unwrap();
     assert_eq!(answers, keys.len());
     // In the last round every other one of its own stays removed.
     let half: Vec<&[u8]> = keys.into_iter().step_by(2).collect();
-    table.remove_many(&half, |_, was| assert!(was.unwrap()));
+    table.remove_many(&half, |_, was| assert!(was)).unwrap();
     for key in &half {
         assert_eq!(table.get(key).unwrap(), None);
     }

@@ -42,10 +42,12 @@ fn get_all(table: &Table, expected: impl Fn(u64) -> Option<Vec<u8>>) -> u64 {
     }
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let mut answers = 0;
-    table.get_many(&keys, |number, found| {
-        assert_eq!(found.unwrap(), expected(number as u64).as_deref());
-        answers += 1;
-    });
+    table
+        .get_many(&keys, |number, found| {
+            assert_eq!(found, expected(number as u64).as_deref());
+            answers += 1;
+        })
+        .unwrap();
     assert_eq!(answers, KEYS);
     table.counters().operation(GET).count - before
 }
@@ -73,9 +75,13 @@ fn lookups_are_answered_from_the_cache_whatever_the_scheme_and_the_nodes() {
             let key = 2u64.to_le_bytes();
             assert!(table.update(&key, b"new").unwrap());
             assert_eq!(table.get(&key).unwrap().as_deref(), Some(&b"new"[..]));
-            table.put_many(&[(&key, b"newer")], |_, put| assert!(!put.unwrap()));
+            table
+                .put_many(&[(&key, b"newer")], |_, put| assert!(!put))
+                .unwrap();
             assert_eq!(table.get(&key).unwrap().as_deref(), Some(&b"newer"[..]));
-            table.remove_many(&[&key], |_, removed| assert!(removed.unwrap()));
+            table
+                .remove_many(&[&key], |_, removed| assert!(removed))
+                .unwrap();
             assert_eq!(table.get(&key).unwrap(), None);
             // Others' when the bound has passed.
             table.close().unwrap();
@@ -181,7 +187,9 @@ fn time_does_not_go_back_after_a_lookup_of_all_records() {
         assert_eq!(table.get(key).unwrap().as_deref(), Some(&b"old"[..]));
     }
     assert_eq!(table.get_all(&one).unwrap(), [b"new"]);
-    table.get_all_many(&[&two], |_, values| assert_eq!(values.unwrap(), [b"new"]));
+    table
+        .get_all_many(&[&two], |_, values| assert_eq!(values, [b"new"]))
+        .unwrap();
     for key in [&one, &two] {
         assert_eq!(table.get(key).unwrap().as_deref(), Some(&b"new"[..]));
     }

@@ -224,12 +224,14 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
             .map(|(what, _, key, value, expected)| operation(*what, key, value, expected))
             .collect();
         let mut told = 0;
-        table.run_many(&operations, |number, outcome| {
-            let (what, key, _, value, expected) = &batch[number];
-            let applied = apply(&mut map, *what, *key, value, expected);
-            assert_eq!(outcome, Ok(applied), "seed {seed}, key {key}");
-            told += 1;
-        });
+        table
+            .run_many(&operations, |number, outcome| {
+                let (what, key, _, value, expected) = &batch[number];
+                let applied = apply(&mut map, *what, *key, value, expected);
+                assert_eq!(outcome, applied, "seed {seed}, key {key}");
+                told += 1;
+            })
+            .unwrap();
         assert_eq!(told, batch.len());
         let (_, key, bytes, ..) = &batch[0];
         assert_eq!(table.get(bytes), Ok(map.get(key).cloned()), "seed {seed}");
@@ -237,10 +239,12 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
     let mut keys: Vec<_> = (0..220_u64).map(u64::to_le_bytes).collect();
     keys.reverse();
     let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-    table.get_many(&asked, |number, got| {
-        let key = u64::from_le_bytes(keys[number]);
-        assert_eq!(got, Ok(map.get(&key).map(|value| &value[..])));
-    });
+    table
+        .get_many(&asked, |number, got| {
+            let key = u64::from_le_bytes(keys[number]);
+            assert_eq!(got, map.get(&key).map(|value| &value[..]));
+        })
+        .unwrap();
     let counted = table.counters().since(&before);
     assert_eq!(besides_calls(&counted), (0, 0), "seed {seed}: {counted:?}");
     let calls = counted.verbs_of(VerbKind::Call);
@@ -364,7 +368,7 @@ fn tables_of_one_writer_are_looked_up_by_call_and_written_by_verbs() {
     store.build("sealed", &options.sealed(), &pairs).unwrap();
     for name in ["cuckoo", "duo"] {
         let table = store.table(name).unwrap();
-        table.put_many(&pairs, |_, put| assert_eq!(put, Ok(true)));
+        table.put_many(&pairs, |_, put| assert!(put)).unwrap();
         table.close().unwrap();
     }
     for name in ["cuckoo", "duo", "sealed"] {
@@ -372,10 +376,12 @@ fn tables_of_one_writer_are_looked_up_by_call_and_written_by_verbs() {
         let before = table.counters();
         let keys: Vec<&[u8]> = pairs.iter().map(|(key, _)| *key).collect();
         let mut told = 0;
-        table.get_many(&keys, |number, got| {
-            assert_eq!(got, Ok(Some(pairs[number].1)));
-            told += 1;
-        });
+        table
+            .get_many(&keys, |number, got| {
+                assert_eq!(got, Some(pairs[number].1));
+                told += 1;
+            })
+            .unwrap();
         assert_eq!(told, keys.len());
         assert_eq!(table.get(&[0xff; 8]), Ok(None));
         let counted = table.counters().since(&before);

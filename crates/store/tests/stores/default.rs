@@ -24,15 +24,19 @@ fn churn(store: &Store, live: u64, all: u64) {
             .iter()
             .map(|(key, value)| (&key[..], &value[..]))
             .collect();
-        table.put_many(&borrowed, |number, put| {
-            assert!(put.unwrap(), "{number} from {first}")
-        });
+        table
+            .put_many(&borrowed, |number, put| {
+                assert!(put, "{number} from {first}")
+            })
+            .unwrap();
         if first >= live {
             let old: Vec<_> = (first - live..first - live + BATCH)
                 .map(|key| key.to_string().into_bytes())
                 .collect();
             let old: Vec<_> = old.iter().map(|key| &key[..]).collect();
-            table.remove_many(&old, |_, removed| assert!(removed.unwrap()));
+            table
+                .remove_many(&old, |_, removed| assert!(removed))
+                .unwrap();
         }
     }
     for key in (all - live..all).step_by(97) {

@@ -178,19 +178,21 @@ fn batch(
         expected.push(outcome);
     }
     let mut answered = 0;
-    table.run_many(&operations, |number, outcome| {
-        let outcome = outcome.unwrap().map(|value| value.to_vec());
+    let ran = table.run_many(&operations, |number, outcome| {
+        let outcome = outcome.map(|value| value.to_vec());
         if let Some(expected) = &expected[number] {
             assert_eq!(outcome, *expected, "{:?}", operations[number]);
         }
         answered += 1;
     });
-    assert_eq!(answered, operations.len());
+    assert_eq!((ran, answered), (Ok(()), operations.len()));
     let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-    table.get_many(&slices, |number, told| {
-        let key = u32::from_le_bytes(keys[number]);
-        assert_eq!(told.unwrap(), model.get(&key).map(|value| &value[..]));
-    });
+    table
+        .get_many(&slices, |number, told| {
+            let key = u32::from_le_bytes(keys[number]);
+            assert_eq!(told, model.get(&key).map(|value| &value[..]));
+        })
+        .unwrap();
     for key in &keys {
         let there = model.get(&u32::from_le_bytes(*key));
         assert_eq!(table.get(key).unwrap().as_deref(), there.map(|it| &it[..]));
@@ -225,9 +227,40 @@ fn a_value_that_is_replaced_keeps_its_time_and_one_that_is_put_has_none() {
     let records: [(&[u8], &[u8]); 2] = [(b"a", b"1"), (b"b", b"2")];
     let mut new = 0;
     table
-        .put_many_for(&records, LONG, |_, put| new += u32::from(put.unwrap()))
+        .put_many_for(&records, LONG, |_, put| new += u32::from(put))
         .unwrap();
     assert!(new == 2 && left(b"b").is_some());
+}
+
+#[test]
+fn a_batch_with_times_that_nothing_can_have_fails_each_record() {
+    let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
+    let options = TableOptions::new(64).expiring(false);
+    store.create("lasting", &options).unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    let records: [(&[u8], &[u8]); 2] = [(b"a", b"1"), (b"b", b"2")];
+    let lasting = store.table("lasting").unwrap();
+    let until = records.map(|record| (record, Expiry::NEVER));
+    let done = |_, _| panic!("nothing is done");
+    let long = Expiry::LONGEST + Duration::from_secs(1);
+    let refused = [
+        (
+            lasting.put_many_for(&records, LONG, done),
+            ErrorKind::Unsupported,
+        ),
+        (lasting.put_many_until(&until, done), ErrorKind::Unsupported),
+        (
+            store.table("t").unwrap().put_many_for(&records, long, done),
+            ErrorKind::BadInput,
+        ),
+    ];
+    for (refused, kind) in refused {
+        let refused = refused.unwrap_err();
+        let kinds = refused.failures().iter();
+        let kinds = kinds.map(|(number, error)| (*number, error.kind()));
+        assert_eq!(kinds.collect::<Vec<_>>(), [(0, kind), (1, kind)]);
+    }
+    assert_eq!(lasting.put_many_for(&[], LONG, done), Ok(()));
 }
 
 #[test]
@@ -364,7 +397,10 @@ fn a_time_to_live_over_the_limit_is_refused_by_its_value_and_the_limit() {
     let records: [(&[u8], &[u8]); 1] = [(b"k", b"w")];
     for refused in [
         table.put_for(b"k", b"w", long).unwrap_err(),
-        table.put_many_for(&records, long, |_, _| ()).unwrap_err(),
+        table
+            .put_many_for(&records, long, |_, _| ())
+            .unwrap_err()
+            .into_first(),
         table.set_time_to_live(b"k", Some(long)).unwrap_err(),
         table
             .set_time_to_live(b"absent", Some(Duration::MAX))

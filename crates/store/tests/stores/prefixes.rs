@@ -103,13 +103,14 @@ fn a_grant_of_a_prefix_opens_its_keys_to_calls_and_no_memory() {
         // One key's refusal is not another's, in batches too.
         let keys = [&b"a:1"[..], b"b:1", b"a:none", b"a", b"", b"a:99"];
         let mut got = vec![None; keys.len()];
-        table.get_many(&keys, |number, answer| {
-            got[number] = Some(
-                answer
-                    .map(|value| value.map(<[u8]>::to_vec))
-                    .map_err(|e| e.kind()),
-            );
-        });
+        let failed = table
+            .get_many(&keys, |number, value| {
+                got[number] = Some(Ok(value.map(<[u8]>::to_vec)));
+            })
+            .unwrap_err();
+        for (number, error) in failed {
+            assert!(got[number].replace(Err(error.kind())).is_none(), "{name}");
+        }
         let denied = Some(Err(ErrorKind::AccessDenied));
         let of = |number| Some(Ok(Some(record("a:", number).1)));
         assert_eq!(
@@ -198,9 +199,17 @@ fn a_grant_of_a_prefix_writes_its_own_keys_and_is_told_why_not() {
             Operation::Remove(b"a:2"),
         ];
         let mut outcomes = vec![None; operations.len()];
-        table.run_many(&operations, |number, outcome| {
-            outcomes[number] = Some(outcome.map_err(|error| error.kind()));
-        });
+        let failed = table
+            .run_many(&operations, |number, outcome| {
+                outcomes[number] = Some(Ok(outcome))
+            })
+            .unwrap_err();
+        for (number, error) in failed {
+            assert!(
+                outcomes[number].replace(Err(error.kind())).is_none(),
+                "{name}"
+            );
+        }
         let denied = || Some(Err(ErrorKind::AccessDenied));
         assert_eq!(outcomes[0], Some(Ok(Outcome::Changed(true))));
         assert_eq!((&outcomes[1], &outcomes[3]), (&denied(), &denied()));

@@ -165,9 +165,11 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
             let keys: Vec<_> = numbers.iter().map(|key| kind.key(*key)).collect();
             let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
             let found = answers(keys.len(), |done| {
-                table.get_many(&keys, |number, found| {
-                    done(number, found.unwrap().map(<[u8]>::to_vec));
-                });
+                table
+                    .get_many(&keys, |number, found| {
+                        done(number, found.map(<[u8]>::to_vec));
+                    })
+                    .unwrap();
             });
             let expected = numbers.iter().map(|key| value_of(there, *key));
             prop_assert_eq!(found, expected.collect::<Vec<_>>());
@@ -175,9 +177,7 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         Step::PutMany(of) => {
             let records = kind.records(of);
             let new = answers(of.len(), |done| {
-                table.put_many(&borrowed(&records), |number, put| {
-                    done(number, put.unwrap())
-                });
+                table.put_many(&borrowed(&records), done).unwrap();
             });
             for ((key, value), new) in of.iter().zip(new) {
                 prop_assert_eq!(there.insert(*key, *value).is_none(), new);
@@ -186,9 +186,11 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         Step::FindOrPutMany(of) => {
             let records = kind.records(of);
             let found = answers(of.len(), |done| {
-                table.find_or_put_many(&borrowed(&records), |number, found| {
-                    done(number, found.unwrap().map(<[u8]>::to_vec));
-                });
+                table
+                    .find_or_put_many(&borrowed(&records), |number, found| {
+                        done(number, found.map(<[u8]>::to_vec));
+                    })
+                    .unwrap();
             });
             for ((key, value), found) in of.iter().zip(found) {
                 prop_assert_eq!(found, value_of(there, *key));
@@ -198,9 +200,7 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
         Step::UpdateMany(of) => {
             let records = kind.records(of);
             let updated = answers(of.len(), |done| {
-                table.update_many(&borrowed(&records), |number, done_| {
-                    done(number, done_.unwrap())
-                });
+                table.update_many(&borrowed(&records), done).unwrap();
             });
             for ((key, value), updated) in of.iter().zip(updated) {
                 prop_assert_eq!(updated, there.contains_key(key));
@@ -211,7 +211,7 @@ fn take(kind: &Kind, table: &Table, there: &mut BTreeMap<u8, u8>, step: &Step) -
             let keys: Vec<_> = of.keys().map(|key| kind.key(*key)).collect();
             let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
             let removed = answers(of.len(), |done| {
-                table.remove_many(&keys, |number, gone| done(number, gone.unwrap()));
+                table.remove_many(&keys, done).unwrap();
             });
             for (key, removed) in of.keys().zip(removed) {
                 prop_assert_eq!(removed, there.remove(key).is_some());
@@ -265,9 +265,11 @@ fn run_many(
         })
         .collect();
     let outcomes = answers(of.len(), |done| {
-        table.run_many(&operations, |number, outcome| {
-            done(number, outcome.unwrap().detached());
-        });
+        table
+            .run_many(&operations, |number, outcome| {
+                done(number, outcome.detached());
+            })
+            .unwrap();
     });
     for ((key, (which, value)), outcome) in of.iter().zip(outcomes) {
         let before = there.get(key).map(|of| kind.value(*of));

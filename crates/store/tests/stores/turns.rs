@@ -13,8 +13,8 @@ use farslot::fabric::{
 use farslot::index::{GET, IndexError};
 use farslot::layout::RaceShape;
 use farslot::{
-    ErrorKind, FieldSize, Operation, Outcome, Server, ServerOptions, SlotKind, Store, StoreError,
-    TableOptions, TableRecord,
+    BatchError, ErrorKind, FieldSize, Operation, Outcome, Server, ServerOptions, SlotKind, Store,
+    StoreError, TableOptions, TableRecord,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,7 +159,8 @@ fn long_probes_are_cut_at_the_end_of_the_turn() {
     let table = store.table("t").unwrap();
     let mut absent = 0;
     let asked: Vec<&[u8]> = keys[..64].iter().map(|key| &key[..]).collect();
-    table.get_many(&asked, |_, got| absent += usize::from(got == Ok(None)));
+    let got = table.get_many(&asked, |_, got| absent += usize::from(got.is_none()));
+    got.unwrap();
     assert_eq!(absent, asked.len());
 }
 
@@ -176,17 +177,20 @@ fn what_a_call_did_not_come_to_is_asked_for_again_at_once() {
         let keys = keys(20_000);
         let puts: Vec<_> = keys.iter().map(|key| Operation::Put(key, value)).collect();
         let mut put = 0;
-        table.run_many(&puts, |_, outcome| {
-            outcome.unwrap();
-            put += 1;
-        });
+        table
+            .run_many(&puts, |_, _| {
+                put += 1;
+            })
+            .unwrap();
         assert_eq!(put, puts.len());
         let mut found = vec![0; keys.len()];
         let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        table.get_many(&asked, |number, got| {
-            assert_eq!(got, Ok(Some(&value[..])));
-            found[number] += 1;
-        });
+        table
+            .get_many(&asked, |number, got| {
+                assert_eq!(got, Some(&value[..]));
+                found[number] += 1;
+            })
+            .unwrap();
         assert_eq!(found, vec![1; keys.len()]);
         // By calls all of it, but for what opening the table takes.
         let counted = table.counters();
@@ -324,17 +328,13 @@ fn unreadable_records_of_a_linear_table_do_not_make_a_call_wait() {
     let cut = StoreError::Index(IndexError::TurnOver { in_doubt: false });
     assert_eq!(error, cut);
     assert!(!error.may_have_taken_effect());
-    let mut errors = 0;
     let mut values = 0;
-    table.run_many(&gets(&keys[4..12]), |_, outcome| match outcome {
-        Ok(Outcome::Value(Some(_))) => values += 1,
-        outcome => {
-            assert_eq!(outcome, Err(cut.clone()));
-            errors += 1;
-        }
+    let got = table.run_many(&gets(&keys[4..12]), |_, outcome| match outcome {
+        Outcome::Value(Some(_)) => values += 1,
+        outcome => panic!("{outcome:?}"),
     });
     // Only that one.
-    assert_eq!((values, errors), (7, 1));
+    assert_eq!((got.unwrap_err().failures(), values), (&[(3, cut)][..], 7));
 }
 
 /// Keys whose homes are among the first slots of a table, by the seed that its record tells.
@@ -361,12 +361,13 @@ fn keys_that_collide_cost_the_holder_of_a_prefix_alone() {
     let puts: Vec<_> = present.iter().map(|key| Operation::Put(key, key)).collect();
     let mut put = 0;
     let cut = StoreError::Index(IndexError::TurnOver { in_doubt: false });
-    table.run_many(&puts, |_, outcome| match outcome {
-        Ok(_) => put += 1,
-        // The run of slots in use has become too long for a turn.
-        Err(error) => assert_eq!(error, cut),
-    });
-    assert!(put > 500, "{put}");
+    let ran = table.run_many(&puts, |_, _| put += 1);
+    // The run of slots in use becomes too long for a turn.
+    let are_cut = |batch: farslot::Result<(), BatchError>| {
+        let mut failures = batch.err().into_iter().flatten();
+        failures.all(|(_, error)| error == cut)
+    };
+    assert!(put > 500 && are_cut(ran), "{put}");
     // Each of them looks at a thousand slots and more.
     let [done, rest, in_doubt] = told(&alone, record.id, &gets(absent));
     assert!(
@@ -376,10 +377,8 @@ fn keys_that_collide_cost_the_holder_of_a_prefix_alone() {
     assert_eq!(in_doubt, 0);
     // Asked for again and again they are answered, or their client is told.
     let asked: Vec<&[u8]> = absent.iter().map(|key| &key[..]).collect();
-    table.get_many(&asked, |_, got| match got {
-        Ok(found) => assert_eq!(found, None),
-        Err(error) => assert_eq!(error, cut),
-    });
+    let got = table.get_many(&asked, |_, found| assert_eq!(found, None));
+    assert!(are_cut(got));
 }
 
 /// What a client of another grant waits for a get, at the 99th percentile, while 30 connections

@@ -82,14 +82,16 @@ pub fn whole_and_newest_records_are_found_while_others_write<S: Served>() {
             let mut newest = vec![0; KEYS as usize];
             let mut look = || {
                 let mut found = 0;
-                table.get_many(&keys, |key, got| {
-                    if let Some(got) = got.unwrap() {
-                        let turn = turn_of(name, key as u64, got);
-                        assert!(turn >= newest[key], "{name}, key {key}");
-                        newest[key] = turn;
-                        found += 1;
-                    }
-                });
+                table
+                    .get_many(&keys, |key, got| {
+                        if let Some(got) = got {
+                            let turn = turn_of(name, key as u64, got);
+                            assert!(turn >= newest[key], "{name}, key {key}");
+                            newest[key] = turn;
+                            found += 1;
+                        }
+                    })
+                    .unwrap();
                 found
             };
             while !is_done.load(Ordering::Acquire) {

@@ -32,13 +32,15 @@ fn found(table: &Table, numbers: std::ops::Range<u64>) -> u64 {
     let keys: Vec<_> = numbers.clone().map(u64::to_le_bytes).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let mut found = 0;
-    table.get_many(&keys, |at, value| {
-        let number = numbers.start + at as u64;
-        if let Some(value) = value.unwrap() {
-            assert_eq!(value, (number * 3).to_le_bytes(), "{number}");
-            found += 1;
-        }
-    });
+    table
+        .get_many(&keys, |at, value| {
+            let number = numbers.start + at as u64;
+            if let Some(value) = value {
+                assert_eq!(value, (number * 3).to_le_bytes(), "{number}");
+                found += 1;
+            }
+        })
+        .unwrap();
     found
 }
 
@@ -156,7 +158,9 @@ pub fn tables_of_every_shape_hold_their_capacity<S: TestStore>() {
                 .collect();
             let records: Vec<(&[u8], &[u8])> = keys.iter().map(|(k, v)| (&k[..], &v[..])).collect();
             let mut new = 0;
-            table.put_many(&records, |_, put| new += u64::from(put.unwrap()));
+            table
+                .put_many(&records, |_, put| new += u64::from(put))
+                .unwrap();
             assert_eq!(new, capacity, "{name}");
             assert_eq!(table.survey().unwrap().live(), capacity, "{name}");
         }

@@ -135,6 +135,8 @@ mod properties {
             }
             tables {
                 a_full_table_says_so_and_serves_on
+                a_batch_names_what_failed_and_does_the_rest
+                what_fails_in_a_long_batch_has_its_own_number
                 keys_and_values_that_do_not_fit_are_named
                 callbacks_may_use_the_table
             }

@@ -4,9 +4,11 @@ use crate::common::TestStore;
 use farslot::index::IndexError;
 use farslot::layout::{CuckooShape, DuoShape, RaceShape};
 use farslot::{
-    FieldSize, Operation, Outcome, SlotKind, StoreError, Survey, Table, TableOptions, Value,
+    BatchError, ErrorKind, Expiry, FieldSize, Operation, Outcome, SlotKind, StoreError, Survey,
+    Table, TableOptions, Value,
 };
 use std::collections::HashMap;
+use std::time::Duration;
 
 fn kinds() -> [TableOptions; 16] {
     let fixed = |key, value| {
@@ -87,23 +89,29 @@ pub fn batches_iteration_and_survey<S: TestStore>() {
             .map(|(key, value)| (&key[..], &value[..]))
             .collect();
         let mut new = 0;
-        table.put_many(&batch, |_, put| new += u32::from(put.unwrap()));
+        table
+            .put_many(&batch, |_, put| new += u32::from(put))
+            .unwrap();
         assert_eq!(new, 300);
 
         let keys: Vec<_> = (200..400).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut hits = 0;
-        table.get_many(&keys, |index, found| match found.unwrap() {
-            Some(found) => {
-                assert_eq!(found, value(200 + index as u32));
-                hits += 1;
-            }
-            None => assert!(index >= 100),
-        });
+        table
+            .get_many(&keys, |index, found| match found {
+                Some(found) => {
+                    assert_eq!(found, value(200 + index as u32));
+                    hits += 1;
+                }
+                None => assert!(index >= 100),
+            })
+            .unwrap();
         assert_eq!(hits, 100);
 
         let mut removed = 0;
-        table.remove_many(&keys, |_, was| removed += u32::from(was.unwrap()));
+        table
+            .remove_many(&keys, |_, was| removed += u32::from(was))
+            .unwrap();
         assert_eq!(removed, 100);
 
         let mut seen = HashMap::new();
@@ -175,7 +183,7 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
             })
             .collect();
         let mut answered = [0; 400];
-        table.run_many(&operations, |number, outcome| {
+        let ran = table.run_many(&operations, |number, outcome| {
             let was = number < 200;
             let old = was.then_some(&[1, 1, 1][..]);
             let expected = match number % 5 {
@@ -183,13 +191,13 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
                 1 => Outcome::Changed(!was),
                 _ => Outcome::Changed(was),
             };
-            assert_eq!(outcome, Ok(expected), "{number}");
+            assert_eq!(outcome, expected, "{number}");
             answered[number] += 1;
             if number < 100 {
                 assert_eq!(table.put(&key(400 + number as u32), &new), Ok(true));
             }
         });
-        assert_eq!(answered, [1; 400]);
+        assert_eq!((ran, answered), (Ok(()), [1; 400]));
         for (number, key) in keys.iter().enumerate() {
             let left = match (number % 5, number < 200) {
                 (0 | 2, true) => Some(vec![1, 1, 1]),
@@ -205,10 +213,11 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
             .iter()
             .map(|value| Operation::FindOrPut(&[9; 4], value));
         let mut found = Vec::new();
-        table.run_many(&first.collect::<Vec<_>>(), |_, outcome| match outcome {
-            Ok(Outcome::Value(value)) => found.push(value.map(|value| value.to_vec())),
+        let ran = table.run_many(&first.collect::<Vec<_>>(), |_, outcome| match outcome {
+            Outcome::Value(value) => found.push(value.map(|value| value.to_vec())),
             other => panic!("{other:?}"),
         });
+        ran.unwrap();
         let kept = table.get(&[9; 4]).unwrap().unwrap();
         let inserted = found.iter().filter(|found| found.is_none());
         assert_eq!(inserted.count(), 1);
@@ -222,12 +231,13 @@ pub fn a_batch_of_all_kinds_of_operations_does_each_of_them<S: TestStore>() {
             .flat_map(|value| [Operation::Put(&[8; 4], value), Operation::Get(&[8; 4])])
             .collect();
         let mut came = 0;
-        table.run_many(&beside, |_, outcome| match outcome {
-            Ok(Outcome::Changed(new)) => came += usize::from(new),
-            Ok(Outcome::Value(None)) => {}
-            Ok(Outcome::Value(Some(value))) => assert!(values.iter().any(|put| put[..] == *value)),
+        let ran = table.run_many(&beside, |_, outcome| match outcome {
+            Outcome::Changed(new) => came += usize::from(new),
+            Outcome::Value(None) => {}
+            Outcome::Value(Some(value)) => assert!(values.iter().any(|put| put[..] == *value)),
             other => panic!("{other:?}"),
         });
+        ran.unwrap();
         assert_eq!(came, 1);
         let left = table.get(&[8; 4]).unwrap().unwrap();
         assert!(values.iter().any(|put| put[..] == left));
@@ -261,6 +271,127 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
         assert!(!table.put(&key(number), &key(number + 1)).unwrap());
         assert_eq!(table.get(&key(number)).unwrap().unwrap(), key(number + 1));
     }
+    // Of a batch the keys that are there get their new values, and the others are those that fail.
+    let keys: Vec<_> = (40..60).map(key).collect();
+    let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &key[..])).collect();
+    let failed = table.put_many(&records, |number, is_new| assert!(number < 10 && !is_new));
+    let failed = failed.unwrap_err();
+    assert_eq!((failed.operations(), failed.failures().len()), (20, 10));
+    for ((number, error), expected) in failed.failures().iter().zip(10..) {
+        assert_eq!((*number, error.kind()), (expected, ErrorKind::Full));
+    }
+    for (number, key) in keys.iter().enumerate() {
+        let there = (number < 10).then(|| key.to_vec());
+        assert_eq!(table.get(key).unwrap(), there);
+    }
+}
+
+/// The numbers of what failed, each because it does not fit.
+fn misfits(batch: farslot::Result<(), BatchError>) -> Vec<usize> {
+    let failures = batch.unwrap_err().into_iter();
+    let numbers = failures.map(|(number, error)| {
+        assert_eq!(error.kind(), ErrorKind::DoesNotFit, "{number}: {error}");
+        number
+    });
+    numbers.collect()
+}
+
+pub fn a_batch_names_what_failed_and_does_the_rest<S: TestStore>() {
+    fn put_all(table: &Table, records: &[(&[u8], &[u8])]) -> farslot::Result<()> {
+        Ok(table.put_many(records, |_, _| ())?)
+    }
+    each_table::<S>(|table| {
+        let keys: Vec<_> = (0..40).map(key).collect();
+        let is_long = |number: usize| number % 10 == 3;
+        let long: Vec<_> = (0..40).filter(|number| is_long(*number)).collect();
+        let values = |value: &'static [u8]| {
+            let value = move |number| if is_long(number) { &b"long"[..] } else { value };
+            let records = keys.iter().enumerate();
+            let records = records.map(|(number, key)| (&key[..], value(number)));
+            records.collect::<Vec<(&[u8], &[u8])>>()
+        };
+        let mut told = Vec::new();
+        let put = table.put_many(&values(b"one"), |number, new| told.push((number, new)));
+        assert_eq!(misfits(put), long);
+        told.sort_unstable();
+        let others: Vec<_> = (0..40).filter(|number| !is_long(*number)).collect();
+        let new: Vec<_> = others.iter().map(|number| (*number, true)).collect();
+        assert_eq!(told, new);
+
+        told.clear();
+        let updated = table.update_many(&values(b"two"), |number, was| told.push((number, was)));
+        assert_eq!(misfits(updated), long);
+        told.sort_unstable();
+        assert_eq!(told, new);
+        let found = table.find_or_put_many(&values(b"six"), |_, was| {
+            assert_eq!(was, Some(&b"two"[..]));
+        });
+        assert_eq!(misfits(found), long);
+
+        // `?` makes it an error of the store, of the first one's kind.
+        let error = put_all(table, &values(b"two")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DoesNotFit);
+        assert!(error.may_have_taken_effect(), "others have");
+        let said = error.to_string();
+        let begins = "4 of 40 operations failed, the first of them number 3: a value of 4 bytes";
+        assert!(said.starts_with(begins), "{said}");
+
+        // Keys that no key of the table can be.
+        let mut slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        for number in &long {
+            slices[*number] = b"longer than any";
+        }
+        let mut found = 0;
+        let got = table.get_many(&slices, |number, value| {
+            assert_eq!(value, Some(&b"two"[..]), "{number}");
+            found += 1;
+        });
+        assert_eq!(misfits(got), long);
+        let got = table.get_all_many(&slices, |_, values| found += values.len());
+        assert_eq!((misfits(got), found), (long.clone(), 2 * others.len()));
+        let operations: Vec<_> = slices.iter().map(|key| Operation::Get(key)).collect();
+        let ran = table.run_many(&operations, |number, outcome| {
+            assert!(!is_long(number) && outcome.into_value().is_some());
+        });
+        assert_eq!(misfits(ran), long);
+        let removed = table.remove_many(&slices, |_, was| assert!(was));
+        assert_eq!(misfits(removed), long);
+        assert_eq!(table.survey().unwrap().live(), 0);
+    });
+}
+
+/// Long batches are made ready a part at a time.
+pub fn what_fails_in_a_long_batch_has_its_own_number<S: TestStore>() {
+    const RECORDS: usize = 9_000;
+    let node = S::start(64 << 20);
+    let store = node.open();
+    let options = TableOptions::default().keys(FieldSize::UpTo(8));
+    store
+        .create("t", &options.values(FieldSize::UpTo(8)))
+        .unwrap();
+    let table = store.table("t").unwrap();
+    let keys: Vec<_> = (0..RECORDS as u32).map(key).collect();
+    let long = [4_095, 4_096, 8_192, 8_999];
+    let record = |number: usize| match long.contains(&number) {
+        true => (&keys[number][..], &[0; 9][..]),
+        false => (&keys[number][..], &[0; 8][..]),
+    };
+    let records: Vec<_> = (0..RECORDS).map(record).collect();
+    let mut new = 0;
+    let mut note = |number: usize, is_new| {
+        assert!(!long.contains(&number));
+        new += u32::from(is_new);
+    };
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(misfits(table.put_many(&records, &mut note)), long);
+    assert_eq!(misfits(table.put_many_for(&records, hour, &mut note)), long);
+    let records: Vec<_> = records
+        .into_iter()
+        .map(|record| (record, Expiry::NEVER))
+        .collect();
+    assert_eq!(misfits(table.put_many_until(&records, &mut note)), long);
+    assert_eq!(new as usize, RECORDS - long.len());
+    assert_eq!(table.survey().unwrap().live(), u64::from(new));
 }
 
 pub fn keys_and_values_that_do_not_fit_are_named<S: TestStore>() {
@@ -302,15 +433,19 @@ pub fn callbacks_may_use_the_table<S: TestStore>() {
         }
         let keys: Vec<_> = (0..40).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        table.get_many(&keys, |index, found| {
-            assert!(found.unwrap().is_some());
-            assert!(table.update(keys[index], &value(7)).unwrap());
-        });
-        table.get_all_many(&keys, |_, values| {
-            assert_eq!(values.unwrap(), [value(7).to_vec()]);
-        });
+        table
+            .get_many(&keys, |index, found| {
+                assert!(found.is_some());
+                assert!(table.update(keys[index], &value(7)).unwrap());
+            })
+            .unwrap();
+        table
+            .get_all_many(&keys, |_, values| {
+                assert_eq!(values, [value(7).to_vec()]);
+            })
+            .unwrap();
         let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (*key, &[1, 2, 3][..])).collect();
-        table.update_many(&records, |_, was| assert!(was.unwrap()));
+        table.update_many(&records, |_, was| assert!(was)).unwrap();
         assert_eq!(table.get(keys[5]).unwrap().unwrap(), [1, 2, 3]);
     });
 }
@@ -324,15 +459,19 @@ pub fn callbacks_of_writes_may_write<S: TestStore>() {
         // Blocks are taken by batch and callbacks in turns: now the batch takes some of those that
         // need a new extent.
         assert!(table.put(&key(400), b"odd").unwrap());
-        table.put_many(&records, |index, put| {
-            assert!(put.unwrap());
-            assert!(table.put(&second[index], b"two").unwrap());
-        });
+        table
+            .put_many(&records, |index, put| {
+                assert!(put);
+                assert!(table.put(&second[index], b"two").unwrap());
+            })
+            .unwrap();
         let firsts: Vec<&[u8]> = first.iter().map(|key| &key[..]).collect();
-        table.remove_many(&firsts, |index, was| {
-            assert!(was.unwrap());
-            assert!(table.update(&second[index], b"six").unwrap());
-        });
+        table
+            .remove_many(&firsts, |index, was| {
+                assert!(was);
+                assert!(table.update(&second[index], b"six").unwrap());
+            })
+            .unwrap();
         assert_eq!(table.survey().unwrap().live(), 201);
         assert_eq!(table.get(&second[199]).unwrap().unwrap(), b"six");
     });

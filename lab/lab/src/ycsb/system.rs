@@ -152,17 +152,14 @@ impl Client for Table {
             }
         });
         let operations: Vec<Operation<'_>> = gets.chain(writes).collect();
-        let mut outcome = Ok(true);
-        self.run_many(&operations, |number, done| match done {
-            Ok(Outcome::Value(value)) => answer(number, value.as_deref()),
+        let mut are_written = true;
+        self.run_many(&operations, |number, outcome| match outcome {
+            Outcome::Value(value) => answer(number, value.as_deref()),
             // An update that finds its key, or a put of a new one.
-            Ok(Outcome::Changed(true)) => {}
-            Ok(Outcome::Changed(false) | Outcome::Values(_)) => {
-                outcome = outcome.clone().map(|_| false);
-            }
-            Err(error) => outcome = Err(error.into()),
-        });
-        outcome
+            Outcome::Changed(true) => {}
+            Outcome::Changed(false) | Outcome::Values(_) => are_written = false,
+        })?;
+        Ok(are_written)
     }
 
     fn round_trips(&self) -> Option<RoundTrips> {

@@ -35,12 +35,7 @@ pub fn fill(store: &Store, files: &[File], threads: usize) -> Result<FillReport>
                 .zip(&values)
                 .map(|(file, value)| (&file.path[..], value.as_bytes()))
                 .collect();
-            let mut failed = Ok(());
-            table.put_many(&records, |_, put| match put {
-                Ok(new) => wrong += u64::from(!new),
-                Err(error) => failed = Err(error),
-            });
-            failed?;
+            table.put_many(&records, |_, new| wrong += u64::from(!new))?;
             bar.inc(batch.len() as u64);
         }
         Ok(wrong)

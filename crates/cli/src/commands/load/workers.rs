@@ -235,32 +235,34 @@ impl LoadMode<'_> {
             .iter()
             .map(|record| (&record.key[..], &record.value[..]))
             .collect();
-        let mut failed = Ok(());
-        let done = |index: usize, put: farslot::Result<bool>| match put {
-            Ok(new) => {
-                loaded.records += 1;
-                loaded.new += u64::from(new);
-            }
-            Err(error) if is_of_the_record(&error) => self.bad.add(BadLine {
-                line: run[index].line,
-                reason: error.to_string(),
-            }),
-            Err(StoreError::Node { address, error }) if self.partial && is_missing(&error) => {
-                *loaded.unreached.entry(address).or_default() += 1;
-            }
-            Err(error) => failed = Err(error.into()),
+        let done = |_, is_new| {
+            loaded.records += 1;
+            loaded.new += u64::from(is_new);
         };
         let others = self
             .ttl
             .map_or(Expiry::NEVER, |ttl| Expiry::after(ttl, now));
-        match self.ttl {
+        let put = match self.ttl {
             _ if some_expire => {
                 let expiries = run.iter().map(|record| record.expires.unwrap_or(others));
                 let records: Vec<_> = pairs.iter().copied().zip(expiries).collect();
-                table.put_many_until(&records, done)?;
+                table.put_many_until(&records, done)
             }
-            Some(ttl) => table.put_many_for(&pairs, ttl, done)?,
+            Some(ttl) => table.put_many_for(&pairs, ttl, done),
             None => table.put_many(&pairs, done),
+        };
+        let mut failed = Ok(());
+        for (index, error) in put.err().into_iter().flatten() {
+            match error {
+                error if is_of_the_record(&error) => self.bad.add(BadLine {
+                    line: run[index].line,
+                    reason: error.to_string(),
+                }),
+                StoreError::Node { address, error } if self.partial && is_missing(&error) => {
+                    *loaded.unreached.entry(address).or_default() += 1;
+                }
+                error => failed = failed.and(Err(error.into())),
+            }
         }
         failed
     }

@@ -101,10 +101,12 @@ impl Good {
         }
         let asked: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut found = 0;
-        self.table.get_many(&asked, |_, got| {
-            assert_eq!(got, Ok(Some(&value[..])), "round {round}");
-            found += 1;
-        });
+        self.table
+            .get_many(&asked, |_, got| {
+                assert_eq!(got, Some(&value[..]), "round {round}");
+                found += 1;
+            })
+            .unwrap();
         assert_eq!(found, BATCH);
 
         let value = format!("{round}");

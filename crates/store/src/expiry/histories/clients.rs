@@ -1,7 +1,7 @@
 //! What the clients of a run do, and how it is recorded.
 
 use super::model::{ExpiryOperation, Life, Ret};
-use crate::{Expiry, Operation, Outcome, Store, StoreError, Table};
+use crate::{BatchError, Expiry, Operation, Outcome, Store, StoreError, Table};
 use farslot_check::{History, OpId, TableOp, TableRet};
 use farslot_fabric::Nanos;
 use rand::RngExt;
@@ -193,8 +193,9 @@ impl<'r> Client<'r> {
         let keys: Vec<_> = (0..KEYS).map(bytes).collect();
         let value = bytes(new);
         let records: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
-        let done = |at: usize, put: crate::Result<bool>| self.record.end(ids[at], put.map(Ret::Is));
-        self.table.put_many_for(&records, span, done).unwrap();
+        let done = |at: usize, is_new| self.record.end(ids[at], Ok(Ret::Is(is_new)));
+        let put = self.table.put_many_for(&records, span, done);
+        self.failed(&ids, put);
     }
 
     fn set_time_to_live(&mut self, key: u64, span: Option<Duration>) {
@@ -223,26 +224,33 @@ impl<'r> Client<'r> {
         let keys: Vec<_> = (0..KEYS).map(bytes).collect();
         let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut seen = Vec::new();
-        self.stored.get_many(&slices, |at, found| match found {
-            Ok(Some(found)) if Expiry::living(found, now).is_some() => {
+        let got = self.stored.get_many(&slices, |at, found| match found {
+            Some(found) if Expiry::living(found, now).is_some() => {
                 let (_, value) = Expiry::split(found).unwrap();
                 seen.push((at, found.to_vec(), expiry.stored(value)));
             }
-            Ok(_) => self.record.end(ids[at], Ok(Ret::Is(false))),
-            Err(error) => self.record.end(ids[at], Err(error)),
+            _ => self.record.end(ids[at], Ok(Ret::Is(false))),
         });
+        self.failed(&ids, got);
         let replacements = seen.iter();
         let replacements: Vec<_> = replacements
             .map(|(at, old, new)| Operation::Replace(&keys[*at], old, new))
             .collect();
-        self.stored.run_many(&replacements, |number, outcome| {
-            let id = ids[seen[number].0];
-            match outcome {
-                Ok(outcome) if outcome.is_changed() => self.record.end(id, Ok(Ret::Is(true))),
-                Ok(_) => self.record.undone(id),
-                Err(error) => self.record.end(id, Err(error)),
+        let seen_ids: Vec<_> = seen.iter().map(|(at, ..)| ids[*at]).collect();
+        let replaced = self.stored.run_many(&replacements, |number, outcome| {
+            match outcome.is_changed() {
+                true => self.record.end(seen_ids[number], Ok(Ret::Is(true))),
+                false => self.record.undone(seen_ids[number]),
             }
         });
+        self.failed(&seen_ids, replaced);
+    }
+
+    /// Ends the operations of a batch that failed.
+    fn failed(&self, ids: &[OpId], batch: crate::Result<(), BatchError>) {
+        for (number, error) in batch.err().into_iter().flatten() {
+            self.record.end(ids[number], Err(error));
+        }
     }
 
     /// An operation by the call that does it alone.
@@ -278,20 +286,21 @@ impl<'r> Client<'r> {
             .collect();
         if only_gets {
             let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-            return self.table.get_many(&slices, |at, found| {
-                let found = found.map(|found| Ret::Table(TableRet::Got(found.map(number))));
-                self.record.end(ids[at], found);
+            let got = self.table.get_many(&slices, |at, found| {
+                let found = Ret::Table(TableRet::Got(found.map(number)));
+                self.record.end(ids[at], Ok(found));
             });
+            return self.failed(&ids, got);
         }
         let all = ops.iter().zip(&keys).zip(&values);
         let operations: Vec<_> = all
             .map(|((op, key), [new, old])| on_key(op, key, new, old))
             .collect();
-        self.table.run_many(&operations, |at, outcome| {
-            let outcome = outcome.map(|outcome| outcome.map(|value| value.to_vec()));
-            let ret = outcome.map(|outcome| returned(&ops[at], outcome));
-            self.record.end(ids[at], ret);
+        let ran = self.table.run_many(&operations, |at, outcome| {
+            let outcome = outcome.map(|value| value.to_vec());
+            self.record.end(ids[at], Ok(returned(&ops[at], outcome)));
         });
+        self.failed(&ids, ran);
     }
 }
 

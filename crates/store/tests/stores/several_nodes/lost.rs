@@ -28,26 +28,25 @@ fn a_node_that_is_down_fails_its_keys_by_name_and_no_others() {
         }
         let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let mut failed = Vec::new();
-        table.get_many(&keys, |number, found| match found {
-            Ok(found) => assert_eq!(found, Some(&value(number as u64)[..])),
-            Err(error) => {
-                is_of_node::<()>(Err(error), 1);
-                failed.push(number as u64);
-            }
+        let mut answers = 0;
+        let got = table.get_many(&keys, |number, found| {
+            assert_eq!(found, Some(&value(number as u64)[..]));
+            answers += 1;
         });
-        failed.sort_unstable();
-        assert_eq!(failed, of_node[1]);
         let records = records(0..300);
-        let mut failed = 0;
-        table.put_many(&borrowed(&records), |_, put| match put {
-            Ok(new) => assert!(!new),
-            Err(error) => {
-                is_of_node::<()>(Err(error), 1);
-                failed += 1;
-            }
+        let put = table.put_many(&borrowed(&records), |_, new| {
+            assert!(!new);
+            answers += 1;
         });
-        assert_eq!(failed, of_node[1].len());
+        for failed in [got, put] {
+            let failed = failed.unwrap_err().into_iter();
+            let failed = failed.map(|(number, error)| {
+                is_of_node::<()>(Err(error), 1);
+                number as u64
+            });
+            assert_eq!(failed.collect::<Vec<_>>(), of_node[1]);
+        }
+        assert_eq!(answers, 2 * (300 - of_node[1].len()));
         is_of_node(table.for_each(|_, _| ()), 1);
         is_of_node(table.occupancy(), 1);
         let states: Vec<_> = table.partitions();
@@ -101,10 +100,12 @@ fn the_keys_that_a_cache_had_on_a_node_that_came_back_empty_are_absent_and_can_b
         let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let mut absent = Vec::new();
-        table.get_many(&keys, |number, found| match found.unwrap() {
-            Some(found) => assert_eq!(found, value(number as u64)),
-            None => absent.push(number as u64),
-        });
+        table
+            .get_many(&keys, |number, found| match found {
+                Some(found) => assert_eq!(found, value(number as u64)),
+                None => absent.push(number as u64),
+            })
+            .unwrap();
         absent.sort_unstable();
         assert_eq!(absent, of_node[2]);
         assert!(table.put(&key(absent[0]), b"new").unwrap());
@@ -206,7 +207,9 @@ fn a_part_that_was_lost_is_used_again_when_it_was_restored() {
     store.create("t", &options(600)).unwrap();
     let table = store.table("t").unwrap();
     let records = records(0..300);
-    table.put_many(&borrowed(&records), |_, put| assert!(put.unwrap()));
+    table
+        .put_many(&borrowed(&records), |_, put| assert!(put))
+        .unwrap();
     table.flush().unwrap();
     let address = servers[1].addresses()[0].to_string();
     let alone = Store::open(&address).unwrap();
@@ -334,10 +337,10 @@ fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
     let keys: Vec<Vec<u8>> = (0..300).map(key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let mut answered = 0;
-    table.get_many(&keys, |number, found| {
+    let got = table.get_many(&keys, |number, found| {
         answered += 1;
         let lost = of_node[1].contains(&(number as u64));
-        assert_eq!(found.unwrap().is_none(), lost);
+        assert_eq!(found.is_none(), lost);
         match table.get(keys[299 - number]) {
             Ok(_) => {}
             // It cannot wait for the batch that it is called by.
@@ -350,7 +353,7 @@ fn callbacks_may_use_the_table_also_while_a_node_comes_back() {
             }
         }
     });
-    assert_eq!(answered, 300);
+    assert_eq!((got, answered), (Ok(()), 300));
 }
 
 /// Its gets and its writes both meet the node's new memory, at once; neither may be told of it.
@@ -372,15 +375,17 @@ fn a_batch_of_gets_and_writes_survives_the_loss_of_a_node() {
             })
             .collect();
         let mut answered = 0;
-        table.run_many(&operations, |number, outcome| {
-            answered += 1;
-            let lost = of_node[1].contains(&(number as u64));
-            match outcome.unwrap() {
-                Outcome::Value(value) => assert_eq!(value.is_none(), lost, "{number}"),
-                Outcome::Changed(new) => assert_eq!(new, lost, "{number}"),
-                other => panic!("{other:?}"),
-            }
-        });
+        table
+            .run_many(&operations, |number, outcome| {
+                answered += 1;
+                let lost = of_node[1].contains(&(number as u64));
+                match outcome {
+                    Outcome::Value(value) => assert_eq!(value.is_none(), lost, "{number}"),
+                    Outcome::Changed(new) => assert_eq!(new, lost, "{number}"),
+                    other => panic!("{other:?}"),
+                }
+            })
+            .unwrap();
         assert_eq!(answered, 300);
     }
 }

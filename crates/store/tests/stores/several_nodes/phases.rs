@@ -30,7 +30,9 @@ fn a_node_that_restores_has_nothing_for_clients_before_it_is_done() {
     store.create("t", &options(600)).unwrap();
     let table = store.table("t").unwrap();
     let all_records = records(0..300);
-    table.put_many(&borrowed(&all_records), |_, put| assert!(put.unwrap()));
+    table
+        .put_many(&borrowed(&all_records), |_, put| assert!(put))
+        .unwrap();
     let part = servers[1].store().tables().unwrap().remove(0);
     servers[1].end_writes().unwrap();
     let taken = servers[1].keeper().snapshot_own_part(
@@ -122,7 +124,9 @@ fn the_last_snapshot_is_taken_although_a_table_has_a_writer() {
         let writer = store.table("t").unwrap();
         writer.start_writing().unwrap();
         let all_records = records(0..300);
-        writer.put_many(&borrowed(&all_records), |_, put| assert!(put.unwrap()));
+        writer
+            .put_many(&borrowed(&all_records), |_, put| assert!(put))
+            .unwrap();
         let keeper = server.keeper();
         let refused = keeper.snapshot_own_part(
             &record,
@@ -152,7 +156,9 @@ fn a_node_that_ends_takes_no_writes_and_answers_lookups() {
     store.create("t", &options(600)).unwrap();
     let table = store.table("t").unwrap();
     let all_records = records(0..300);
-    table.put_many(&borrowed(&all_records), |_, put| assert!(put.unwrap()));
+    table
+        .put_many(&borrowed(&all_records), |_, put| assert!(put))
+        .unwrap();
     servers[2].end_writes().unwrap();
     let address = servers[2].addresses()[0].to_string();
     let late = store.table("t").unwrap();

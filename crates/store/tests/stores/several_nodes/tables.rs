@@ -34,16 +34,20 @@ fn a_table_does_over_several_nodes_what_it_does_on_one() {
         let table = store.table("t").unwrap();
         let records = records(0..3_000);
         let mut new = 0;
-        table.put_many(&borrowed(&records), |_, put| new += u64::from(put.unwrap()));
+        table
+            .put_many(&borrowed(&records), |_, put| new += u64::from(put))
+            .unwrap();
         assert_eq!(new, 3_000);
         let keys: Vec<Vec<u8>> = (0..4_000).map(key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let mut answers = HashSet::new();
-        table.get_many(&keys, |number, found| {
-            assert!(answers.insert(number));
-            let expected = (number < 3_000).then(|| value(number as u64));
-            assert_eq!(found.unwrap(), expected.as_deref());
-        });
+        table
+            .get_many(&keys, |number, found| {
+                assert!(answers.insert(number));
+                let expected = (number < 3_000).then(|| value(number as u64));
+                assert_eq!(found, expected.as_deref());
+            })
+            .unwrap();
         assert_eq!(answers.len(), keys.len());
         assert!(table.update(&key(7), b"other").unwrap());
         assert_eq!(table.get(&key(7)).unwrap().as_deref(), Some(&b"other"[..]));
@@ -106,12 +110,16 @@ fn a_batch_goes_to_three_nodes_at_once() {
             store.create("t", &options(3_000)).unwrap();
             let table = store.table("t").unwrap();
             let records = records(0..2_000);
-            table.put_many(&borrowed(&records), |_, put| assert!(put.unwrap()));
+            table
+                .put_many(&borrowed(&records), |_, put| assert!(put))
+                .unwrap();
             let keys: Vec<Vec<u8>> = (0..96).map(key).collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let before = (table.counters().doorbells, table.now());
             for _ in 0..20 {
-                table.get_many(&keys, |_, found| assert!(found.unwrap().is_some()));
+                table
+                    .get_many(&keys, |_, found| assert!(found.is_some()))
+                    .unwrap();
             }
             (
                 table.counters().doorbells - before.0,
@@ -260,7 +268,9 @@ fn an_ordered_table_over_several_nodes_is_scanned_in_order() {
     store.create("t", &options(1_000).ordered()).unwrap();
     let mut records = records(0..400);
     let table = store.table("t").unwrap();
-    table.put_many(&borrowed(&records), |_, put| assert!(put.unwrap()));
+    table
+        .put_many(&borrowed(&records), |_, put| assert!(put))
+        .unwrap();
     records.sort_unstable();
     let range = KeyRange::from(b"key 2").to(b"key 39 and longer than any key is");
     records.retain(|(key, _)| range.has(key));

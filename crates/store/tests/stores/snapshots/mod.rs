@@ -97,9 +97,7 @@ fn fill(table: &Table, records: &[Pair]) {
         .iter()
         .map(|(key, value)| (&key[..], &value[..]))
         .collect();
-    table.put_many(&borrowed, |_, put| {
-        put.unwrap();
-    });
+    table.put_many(&borrowed, |_, _| ()).unwrap();
 }
 
 fn sorted(table: &Table) -> Vec<Pair> {
