@@ -65,6 +65,14 @@ fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
 }
 
 #[test]
+fn the_guide_names_every_metric() {
+    let guide = include_str!("../../../../docs/guide.md");
+    for name in names() {
+        assert!(guide.contains(&format!("`{name}")), "{name}");
+    }
+}
+
+#[test]
 fn rules_tell_of_a_full_heap_of_snapshots_and_of_a_restart() {
     let rules = include_str!("../../../../packaging/prometheus/farslot.rules.yml");
     let expressions: Vec<_> = rules
