@@ -531,10 +531,14 @@ impl Endpoint for ShmEndpoint {
             return now;
         }
         // Half of the instructions of `Instant`.
-        let now = clock_gettime(ClockId::Monotonic);
-        let now = now.tv_sec as Nanos * 1_000_000_000 + now.tv_nsec as Nanos;
+        let clock = || {
+            let now = clock_gettime(ClockId::Monotonic);
+            now.tv_sec as Nanos * 1_000_000_000 + now.tv_nsec as Nanos
+        };
         static START: OnceLock<Nanos> = OnceLock::new();
-        now - START.get_or_init(|| now)
+        // Before the clock is read: another thread may be the first.
+        let start = *START.get_or_init(clock);
+        clock().saturating_sub(start)
     }
 
     fn wait(&self, deadline: Option<Nanos>, idle_turns: u32) {
