@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let server = server.map_err(|error| Failure::from(error).at(&args.address))?;
     let address = server.addresses().first().map(ToString::to_string);
     output::line(json!({ "address": address }).to_string())?;
-    // Nothing but its end is ever told.
+    // The only signal is to end.
     let _ = told.recv();
     Ok(())
 }

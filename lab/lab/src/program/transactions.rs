@@ -338,7 +338,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<()> {
     let told = switch(true, false)?;
     let (address, _served) = bench.serve(args.node, args.nodes, args.threads, args.shm)?;
     output::line(json!({ "address": address }).to_string())?;
-    // Nothing but its end is ever told.
+    // The only signal is to end.
     let _ = told.recv();
     Ok(())
 }
