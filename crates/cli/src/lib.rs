@@ -79,7 +79,7 @@ enum Command {
     Scan(commands::scan::Args),
     /// Write snapshots of tables into a directory while others use them; what was cut off goes on
     Snapshot(commands::snapshot::Args),
-    /// Make tables from their snapshots, as full as they were
+    /// Make tables again from their snapshots
     Restore(commands::restore::Args),
     /// List the tables, or show how full one is and how its keys lie
     Stat(commands::stat::Args),

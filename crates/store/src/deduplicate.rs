@@ -1,4 +1,4 @@
-//! Records for tables that are built whole.
+//! The records of a table that is built from all of them at once.
 
 use farslot_index::KeyRule;
 use farslot_index::Record;

@@ -42,8 +42,8 @@ fn question(profile: &NicProfile, slots: u64) -> AdviceQuestion {
     }
 }
 
-/// Tables that are built whole are ranked where tables may be sealed; all others where they may
-/// not.
+/// Schemes whose tables are built at once are ranked where tables may be sealed; all others where
+/// they may not.
 fn ranked(profile: &NicProfile, slots: u64, scheme: LookupScheme) -> Ranked {
     let question = AdviceQuestion {
         sealed: matches!(scheme, LookupScheme::Sealed | LookupScheme::Perfect),

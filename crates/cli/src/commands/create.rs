@@ -11,8 +11,8 @@ use farslot_terminal::{number, output};
 pub struct Args {
     /// The table's name
     table: String,
-    /// Keys that it must hold, or items of a queue [default: any number, of any sizes: a race table
-    /// that takes memory as it grows, from what its node has free]
+    /// Keys that it must hold, or items of a queue [default: a race table without a limit, which
+    /// takes memory from what its node has free as it grows, for keys and values of any size]
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: Option<u64>,
     #[command(flatten)]

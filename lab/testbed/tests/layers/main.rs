@@ -144,30 +144,69 @@ const WIDEST_COMMENT: usize = 100;
 
 #[test]
 fn comments_fit_the_window() {
-    let mut folders: Vec<PathBuf> = crates().collect();
-    let (mut files, mut wide) = (0, String::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|of| of == "rs") {
-                files += 1;
-                let text = std::fs::read_to_string(&path).expect("a source file");
-                for (number, line) in (1..).zip(text.lines()) {
-                    let is_comment = line.trim_start().starts_with("//");
-                    if is_comment && line.chars().count() > WIDEST_COMMENT {
-                        writeln!(wide, "{}:{number}", path.display()).expect("room in a string");
-                    }
-                }
-            }
-        }
-    }
+    let is_comment = |text: &str| {
+        let is_comment = |line: &str| line.trim_start().starts_with("//");
+        text.lines().map(is_comment).collect::<Vec<_>>()
+    };
+    let (files, wide) = wider(crates().collect(), "rs", WIDEST_COMMENT, is_comment);
     assert!(files > 500, "files are missing: {files}");
     assert!(
         wide.is_empty(),
         "comments over {WIDEST_COMMENT} columns:\n{wide}"
     );
+}
+
+/// Columns of the prose of pages. Rows of tables cannot be broken, nor can code.
+const WIDEST_PROSE: usize = 140;
+
+#[test]
+fn prose_fits_the_page() {
+    let is_prose = |text: &str| {
+        let mut is_code = false;
+        let is_prose = |line: &str| {
+            let is_fence = line.trim_start().starts_with("```");
+            is_code ^= is_fence;
+            !is_code && !is_fence && !line.trim_start().starts_with('|')
+        };
+        text.lines().map(is_prose).collect::<Vec<_>>()
+    };
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs"];
+    let pages = pages.iter().map(|page| top.join(page)).collect();
+    let (files, wide) = wider(pages, "md", WIDEST_PROSE, is_prose);
+    assert!(files > 10, "pages are missing: {files}");
+    assert!(
+        wide.is_empty(),
+        "prose over {WIDEST_PROSE} columns:\n{wide}"
+    );
+}
+
+/// How many files of a kind there are in these places, and the lines of them that are meant and
+/// wider than so many columns.
+fn wider(
+    mut places: Vec<PathBuf>,
+    extension: &str,
+    columns: usize,
+    meant: impl Fn(&str) -> Vec<bool>,
+) -> (usize, String) {
+    let (mut files, mut wide) = (0, String::new());
+    while let Some(path) = places.pop() {
+        if path.is_dir() && !path.ends_with("target") {
+            for entry in std::fs::read_dir(&path).expect("a folder") {
+                places.push(entry.expect("an entry").path());
+            }
+        } else if path.extension().is_some_and(|of| of == extension) {
+            files += 1;
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let lines = (1..).zip(text.lines()).zip(meant(&text));
+            for ((number, line), is_meant) in lines {
+                if is_meant && line.chars().count() > columns {
+                    writeln!(wide, "{}:{number}", path.display()).expect("room in a string");
+                }
+            }
+        }
+    }
+    (files, wide)
 }
 
 /// A crate of these files, read; each is a path and its text.

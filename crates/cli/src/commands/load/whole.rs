@@ -1,4 +1,4 @@
-//! Reading all records into memory, for tables that are built whole.
+//! Reading all records into memory, for a table that is built from all of them at once.
 
 use super::bad_lines::BadLines;
 use super::measure::Measure;
