@@ -47,6 +47,7 @@ impl<'m> InPlace<'m> {
     #[inline]
     #[must_use]
     pub fn of_segments(self, segments: Segments) -> Option<Self> {
+        debug_assert!(segments.list.offset.is_multiple_of(8));
         let list = Piece {
             from: segments.list,
             len: (segments.count() * 8) as usize,

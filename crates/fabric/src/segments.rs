@@ -78,8 +78,8 @@ impl Segments {
     }
 
     /// The byte of the region that has the segments at which a piece begins, if all of it lies in
-    /// one place there. (Never inlined: loops over pieces of memory that is no segments would make
-    /// its masks all the same.)
+    /// one place there. (Not inlined: otherwise loops over memory in one piece would compute its
+    /// masks before each pass.)
     #[inline(never)]
     pub(crate) fn find(&self, piece: Piece, words: SharedWords<'_>) -> Option<u64> {
         let numbers = self.numbers(piece)?;

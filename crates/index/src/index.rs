@@ -78,7 +78,8 @@ pub struct ClientState {
 pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
 /// What comes of an operation without a future: its answer, or the rest of it, where that has to
-/// wait for something. Nothing where nothing was done: mostly so where the memory is not mapped.
+/// wait for something: it may hold what others wait for, so it is polled or dropped soon. Nothing
+/// where nothing was done: mostly so where the memory is not mapped.
 pub type AtOnce<'s, T> = Option<std::result::Result<T, BoxFuture<'s, T>>>;
 
 /// What is rarely asked for: of the table as a whole, or of who writes it.
@@ -224,7 +225,8 @@ impl AdminOutcome {
 ///
 /// [`IndexExt`] has a function for each operation and each [`Admin`] request. Whoever holds an
 /// [`AnyIndex`] need not know the scheme. Each operation that has to wait costs an allocation; a
-/// batch costs one for all of its operations, and one that is [done at once](AtOnce) none.
+/// batch costs one for all of its operations that do not wait, and an operation that is [done at
+/// once](AtOnce) none.
 ///
 /// ```no_run
 /// # use farslot_index::{AnyIndex, Result};
@@ -255,7 +257,7 @@ pub trait Index {
         None
     }
 
-    /// Runs a write likewise.
+    /// Runs an operation without a future, where nothing has to be waited for.
     #[inline]
     fn run_at_once<'s>(&'s self, _operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
         None
@@ -339,6 +341,15 @@ pub trait IndexExt: Index {
             .await;
     }
 
+    /// [`Index::run`], without a future of its own where nothing has to be waited for.
+    async fn run_alone(&self, operation: Operation<'_>) -> Result<Outcome> {
+        match self.run_at_once(operation) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(rest)) => rest.await,
+            None => self.run(operation).await,
+        }
+    }
+
     /// [`Operation::GetAll`]: the values of all records of the key.
     async fn get_all(&self, key: &[u8]) -> Result<Vec<Value>> {
         let outcome = self.run(Operation::GetAll(key)).await;
@@ -347,26 +358,26 @@ pub trait IndexExt: Index {
 
     /// [`Operation::Put`]; true if the key is new.
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let outcome = self.run(Operation::Put(key, value)).await;
+        let outcome = self.run_alone(Operation::Put(key, value)).await;
         outcome.map(|outcome| outcome.is_changed())
     }
 
     /// [`Operation::FindOrPut`]: the value that was there, or nothing if the key was absent and has
     /// this value now.
     async fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Value>> {
-        let outcome = self.run(Operation::FindOrPut(key, value)).await;
+        let outcome = self.run_alone(Operation::FindOrPut(key, value)).await;
         outcome.map(Outcome::into_value)
     }
 
     /// [`Operation::Update`]; false if the key is absent.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        let outcome = self.run(Operation::Update(key, value)).await;
+        let outcome = self.run_alone(Operation::Update(key, value)).await;
         outcome.map(|outcome| outcome.is_changed())
     }
 
     /// [`Operation::Remove`]; false if the key was absent.
     async fn remove(&self, key: &[u8]) -> Result<bool> {
-        let outcome = self.run(Operation::Remove(key)).await;
+        let outcome = self.run_alone(Operation::Remove(key)).await;
         outcome.map(|outcome| outcome.is_changed())
     }
 

@@ -1,7 +1,7 @@
 //! The one front of all schemes: what a scheme's client does for a key, and the [`Index`] over it.
 
 use crate::answers::Got;
-use crate::index::{Admin, AdminOutcome, AtOnce, BoxFuture, QueueRequest};
+use crate::index::{Admin, AdminOutcome, AtOnce, BoxFuture, IndexExt, QueueRequest};
 use crate::{
     Answers, BATCH_WIDTH, ClientState, Cursor, GET, Index, IndexError, Occupancy, Operation,
     Outcome, Outcomes, Record, Result, SCAN, Survey, Value, Waits, WriterChange,
@@ -277,9 +277,13 @@ impl<S: SchemeClient> Index for S {
 
     #[inline]
     fn run_at_once<'s>(&'s self, operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
-        match operation.is_lookup() {
-            true => None,
-            false => self.write_at_once(operation),
+        match operation {
+            Operation::Get(key) => Some(match self.find_at_once(key)? {
+                Ok(got) => Ok(got.map(Outcome::Value)),
+                Err(rest) => Err(Box::pin(async { rest.await.map(Outcome::Value) })),
+            }),
+            Operation::GetAll(_) => None,
+            write => self.write_at_once(write),
         }
     }
 
@@ -302,14 +306,7 @@ impl<S: SchemeClient> Index for S {
     ) -> BoxFuture<'s, ()> {
         if let [operation] = operations {
             // Alone, it has no other to fetch memory beside.
-            return Box::pin(async {
-                let outcome = match self.run_at_once(*operation) {
-                    Some(Ok(outcome)) => outcome,
-                    Some(Err(rest)) => rest.await,
-                    None => self.run(*operation).await,
-                };
-                done(Outcomes::One(0, outcome));
-            });
+            return Box::pin(async { done(Outcomes::One(0, self.run_alone(*operation).await)) });
         }
         let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
         match operations.iter().any(is_get) {

@@ -8,8 +8,8 @@
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
 use farslot_index::duo::{DuoLayout, DuoOwner, DuoReader, DuoTable};
 use farslot_index::{
-    Answers, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result, SchemeClient,
-    SchemeKind, Survey, Value, Waits, WriterChange, run_side_by_side,
+    Answers, AtOnce, ClientState, Cursor, Occupancy, Operation, Outcome, Outcomes, Result,
+    SchemeClient, SchemeKind, Survey, Value, Waits, WriterChange, run_side_by_side,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -163,6 +163,10 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
             Some(reader) => reader.look_up(keys, done).await,
             None => SchemeClient::find_many(self.as_owner(), keys, done).await,
         }
+    }
+
+    fn write_at_once<'s>(&'s self, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        self.as_owner().write_at_once(write)
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {

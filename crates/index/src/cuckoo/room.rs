@@ -23,7 +23,7 @@ impl<E: Endpoint> Relocate for CuckooTable<E> {
         relocations: &[Relocation<'_>],
         done: impl FnMut(usize, Result<bool>),
     ) {
-        step::relocate(&self.writes(), relocations, done).await;
+        step::relocate(|| self.writes(), relocations, done).await;
     }
 
     async fn make_room(&self, refused: usize) -> Result<bool> {

@@ -52,7 +52,7 @@ impl<E: Endpoint> SchemeClient for CuckooTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        step::write_many(self, &self.writes(), writes, done).await;
+        step::write_many(self, || self.writes(), writes, done).await;
     }
 
     async fn find_all(&self, key: &[u8]) -> Result<Vec<Value>> {

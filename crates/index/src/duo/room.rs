@@ -16,7 +16,7 @@ impl<E: Endpoint> Relocate for DuoTable<E> {
         relocations: &[Relocation<'_>],
         done: impl FnMut(usize, Result<bool>),
     ) {
-        step::relocate(&self.writes(), relocations, done).await;
+        step::relocate(|| self.writes(), relocations, done).await;
     }
 }
 

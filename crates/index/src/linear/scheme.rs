@@ -54,7 +54,7 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
     }
 
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
-        step::write_many(self, &self.writes(), writes, done).await;
+        step::write_many(self, || self.writes(), writes, done).await;
     }
 
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome> {

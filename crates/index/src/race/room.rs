@@ -15,6 +15,6 @@ impl<E: Endpoint> Relocate for RaceTable<E> {
         relocations: &[Relocation<'_>],
         done: impl FnMut(usize, Result<bool>),
     ) {
-        step::relocate(&self.writes(), relocations, done).await;
+        step::relocate(|| self.writes(), relocations, done).await;
     }
 }

@@ -58,13 +58,13 @@ impl TaggedSlots {
     ) -> u64 {
         let slots = span.slots as usize;
         let mut met = TagMatches::nothing(Word::live(leaf.depth, key.tag));
-        let nothing = Word::empty(leaf.depth);
+        let empty_word = Word::empty(leaf.depth);
         // A bit each, the last word's the lowest.
         let mut empty = 0_u64;
         read.each_word(piece, slots, |word| {
             met.word(word);
             if WRITES {
-                empty = empty << 1 | u64::from(Word(word) == nothing);
+                empty = empty << 1 | u64::from(Word(word) == empty_word);
             }
         });
         let Some(found) = met.quiet_among(slots) else {

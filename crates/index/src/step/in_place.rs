@@ -161,7 +161,7 @@ pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Opti
     Some(())
 }
 
-/// Does one operation, if the memory is mapped, of a table or of what writes it.
+/// Does one operation of a table, or of its writer, if the memory is mapped.
 #[inline]
 pub(super) fn do_one<'s, L: Lookup + 's>(
     by: impl Borrow<L> + 's,
@@ -197,9 +197,14 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
     let mut search = L::Search::default();
     table.prepare(&key, &mut search);
     let mut next = table.begin(&key, &mut search);
+    // What was read, for those that look on.
+    let mut kept = None;
     let answer = loop {
         let done = match next {
             NextStep::Read(reads) => {
+                if !reads.keeps {
+                    kept = Some(reads);
+                }
                 let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
                 if L::WRITES
                     && let Some(piece) = table.likely_change(&key, &mut search)
@@ -221,6 +226,14 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
                     read.change_and_look(table, &key, &mut search, (reads, bytes), booked)
                 })
             }
+            NextStep::LookOn => match kept {
+                Some(reads) => locate(table, &key, &search, reads, &mut read).map(|_| {
+                    let next = table.look(&key, &mut search, &mut read);
+                    view.acquire();
+                    next
+                }),
+                None => Some(table.read_on(&key, &mut search)),
+            },
             NextStep::Found(found) => break read.value(found, &core.buffers).map(Some),
             NextStep::Absent => break Ok(None),
             // What a write has begun is put right as it is over verbs.

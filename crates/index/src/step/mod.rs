@@ -34,7 +34,7 @@ use crate::index::AtOnce;
 use crate::scheme::{SchemeClient, run_side_by_side};
 use crate::{Answers, BATCH_WIDTH, GET, Operation, Outcome, Outcomes, Result, UPKEEP};
 pub(crate) use drive::{drive, run};
-use farslot_fabric::{EndpointExt, window};
+use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use fast_path::{FastPath, FastPathResult, More, slots_near};
 use lookup::Answer;
 pub(crate) use lookup::{
@@ -56,7 +56,8 @@ pub(crate) fn find_at_once<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> 
     in_place::do_one::<L>(table, GET, asked)
 }
 
-/// Does a write likewise.
+/// Does a write without a future, where the memory is mapped; the rest of the write, if that has to
+/// wait.
 #[inline]
 pub(crate) fn write_at_once<'s, L>(table: L, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>>
 where
@@ -92,7 +93,7 @@ pub(crate) async fn find_many<'k, L: Lookup>(
 /// which they come.
 pub(crate) async fn write_many<L>(
     client: &impl SchemeClient,
-    table: &L,
+    writes: impl Fn() -> L,
     operations: &[Operation<'_>],
     mut done: impl FnMut(Outcomes<'_>),
 ) where
@@ -107,8 +108,8 @@ pub(crate) async fn write_many<L>(
                 some.len()
             }
             false => {
-                let mut done = |was: Answers<'_>| done(was.of_writes(some));
-                in_place::do_many(table, some[0].class(), some, &mut done).await
+                let done = |was: Answers<'_>| done(was.of_writes(some));
+                write_in_place(&writes, some[0].class(), some, done).await
             }
         };
         taken += ended;
@@ -126,18 +127,39 @@ pub(crate) async fn write_many<L>(
 /// Does [relocations](Relocation), each booked to [`UPKEEP`]; `done` gets their numbers, each with
 /// whether its key's slot named the block.
 pub(crate) async fn relocate<L>(
-    table: &L,
+    writes: impl Fn() -> L,
     relocations: &[Relocation<'_>],
     mut done: impl FnMut(usize, Result<bool>),
 ) where
     L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
     let mut done = |number, was: Answer| done(number, was.map(|was| was.is_some()));
-    let mut told = |was: Answers<'_>| was.each(&mut done);
-    let taken = in_place::do_many(table, UPKEEP, relocations, &mut told).await;
+    let told = |was: Answers<'_>| was.each(&mut done);
+    let taken = write_in_place(&writes, UPKEEP, relocations, told).await;
+    let table = &writes();
     let rest = relocations[taken..].iter().map(|relocation| {
         let relocating = run(table, (*relocation).into());
         table.endpoint().operation(UPKEEP, relocating)
     });
     window(BATCH_WIDTH, rest, |number, was| done(taken + number, was)).await;
+}
+
+/// Does writes of a class for as long as the memory is mapped; returns how many of them.
+async fn write_in_place<'s, L: Lookup + 's>(
+    writes: impl Fn() -> L,
+    class: OperationClass,
+    asked: &[impl Copy + Into<L::Asked<'s>>],
+    mut done: impl FnMut(Answers<'_>),
+) -> usize {
+    let [write] = asked else {
+        return in_place::do_many(&writes(), class, asked, &mut done).await;
+    };
+    // Alone, it has no other to fetch memory beside.
+    let answer = match in_place::do_one::<L>(writes(), class, (*write).into()) {
+        Some(Ok(answer)) => answer,
+        Some(Err(rest)) => rest.await,
+        None => return 0,
+    };
+    done(Answers::One(0, answer));
+    1
 }

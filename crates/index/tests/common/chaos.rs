@@ -147,7 +147,7 @@ pub async fn perform(
     let bytes = Bytes::of(slot, key, &op);
     let outcome = match bytes.operation(&op) {
         Operation::Get(key) => Outcome::Value(table.get(key).await?),
-        operation => table.run(operation).await?,
+        operation => table.run_alone(operation).await?,
     };
     Ok(returned(slot, &op, outcome))
 }

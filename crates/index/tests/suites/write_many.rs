@@ -119,7 +119,7 @@ fn write<T: Index>(
     };
     if alone {
         for (number, operation) in operations.iter().enumerate() {
-            note(number, executor.block_on(table.run(*operation)));
+            note(number, executor.block_on(table.run_alone(*operation)));
         }
     } else {
         executor.block_on(table.run_each(&operations, note));

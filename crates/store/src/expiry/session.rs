@@ -89,7 +89,7 @@ impl Expiring {
         for _ in 0..MOST_ATTEMPTS {
             buffer.clear();
             let places = one.write(buffer);
-            // What is put is compared with no moment.
+            // The outcome of a put does not depend on the time.
             let now = match operation {
                 Operation::Put(..) => 0,
                 _ => self.now_millis(),
