@@ -76,7 +76,7 @@ def test_options_that_no_table_can_have(local: farslot.Store) -> None:
         {"scheme": "cuckoo"},
         {"scheme": "bonsai"},
         {"capacity": 10, "grow_to": 100},
-        {"heap": 1000},
+        {"capacity": 10, "scheme": "chained", "heap": 1000},
     ):
         options: Any = wrong
         with pytest.raises(errors.BadInputError):
