@@ -85,7 +85,7 @@ impl<E: Endpoint> RaceTable<E> {
             to_finish: RefCell::default(),
             work: Cell::default(),
             endpoint,
-            subtables_at: layout.slot_at(table, 0, 0),
+            subtables_at: layout.subtables_at(table),
             subtable_bytes: layout.subtable_stride() * 8,
             layout,
             table,
@@ -153,6 +153,7 @@ impl<E: Endpoint> RaceTable<E> {
         self.directory.borrow().leaf_of(key.route)
     }
 
+    /// Where a slot of a subtable is.
     #[inline]
     pub(super) fn slot_at(&self, subtable: u64, slot: u64) -> RemoteAddr {
         let offset = subtable * self.subtable_bytes + slot * 8;

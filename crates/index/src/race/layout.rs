@@ -192,8 +192,8 @@ impl RaceLayout {
     /// Bytes of addresses from the table's start that it needs before it has a key.
     #[must_use]
     pub fn first_bytes(&self) -> [Range<u64>; 2] {
-        let subtables = self.slot_at(AT_START, 0, 0).offset;
-        let roots = self.slot_at(AT_START, self.roots, 0).offset;
+        let subtables = self.subtables_at(AT_START).offset;
+        let roots = subtables + self.roots * self.subtable_stride() * 8;
         [0..HEADER_BYTES, subtables..roots]
     }
 
@@ -404,11 +404,9 @@ impl RaceLayout {
         self.map().slot_at(table, split)
     }
 
-    /// Where a slot of a subtable is.
-    #[inline]
-    pub(super) fn slot_at(&self, table: RemoteAddr, subtable: u64, slot: u64) -> RemoteAddr {
-        let before = self.directory_words() + subtable * self.subtable_stride();
-        self.map().slot_at(table, before + slot)
+    /// Where the first subtable begins.
+    pub(super) fn subtables_at(&self, table: RemoteAddr) -> RemoteAddr {
+        self.map().slot_at(table, self.directory_words())
     }
 
     /// The sizes of the records.
