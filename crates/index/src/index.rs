@@ -77,9 +77,9 @@ pub struct ClientState {
 /// What a thread's coroutines wait for, whatever is behind it.
 pub type BoxFuture<'s, T> = Pin<Box<dyn Future<Output = T> + 's>>;
 
-/// What comes of an operation without a future: its answer, or the rest of it, where that has to
-/// wait for something: it may hold what others wait for, so it is polled or dropped soon. Nothing
-/// where nothing was done: mostly so where the memory is not mapped.
+/// What comes of an operation without a future: its answer, or the rest of it, if it has to wait
+/// for something. The rest may hold what others wait for, so poll or drop it soon. Nothing if
+/// nothing was done, mostly because the memory is not mapped.
 pub type AtOnce<'s, T> = Option<std::result::Result<T, BoxFuture<'s, T>>>;
 
 /// What is rarely asked for: of the table as a whole, or of who writes it.
