@@ -16,14 +16,10 @@
 use super::drive::{drive, run};
 use super::fast_paths::take_fast_paths;
 use super::lookup::{Answer, Lookup, NextStep, Reads};
-use super::mapped::{Mapped, book, locate, locate_and_prefetch};
+use super::mapped::{Mapped, book, locate};
 use crate::answers::{AnswerCode, Answers, SmallAnswers};
 use crate::client::end_turns;
-use crate::index::AtOnce;
-use farslot_fabric::{
-    Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, let_others_run, window,
-};
-use std::borrow::Borrow;
+use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, window};
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
 /// prefetches wait for each other, while nothing else is done.
@@ -139,133 +135,6 @@ pub(super) async fn do_many<'k, L: Lookup>(
         }
     }
     taken
-}
-
-/// Prefetches what an operation looks at first, if it begins with READs. (A slow path that is due
-/// is left to one that comes later.) Nothing where the memory is elsewhere, or the operation is
-/// refused.
-#[inline]
-pub(super) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> Option<()> {
-    let view = table.in_place()?;
-    let key = table.key(asked).ok()?;
-    let mut search = L::Search::default();
-    table.prepare(&key, &mut search);
-    if let NextStep::Read(reads) = table.begin(&key, &mut search) {
-        for number in reads.numbers() {
-            let piece = table.piece(&key, &search, number);
-            if let Some(start) = view.offset_of(piece) {
-                view.prefetch(start, table.likely_bytes(&search, piece.len));
-            }
-        }
-    }
-    Some(())
-}
-
-/// Does one operation of a table, or of its writer, if the memory is mapped.
-#[inline]
-pub(super) fn do_one<'s, L: Lookup + 's>(
-    by: impl Borrow<L> + 's,
-    class: OperationClass,
-    asked: L::Asked<'s>,
-) -> AtOnce<'s, Answer> {
-    let table = by.borrow();
-    let view = table.in_place()?;
-    let core = table.endpoint().core();
-    if core.is_turn_over() {
-        return Some(Err(Box::pin(async move {
-            let table = by.borrow();
-            let rest = async {
-                let_others_run().await;
-                run(table, asked).await
-            };
-            table.endpoint().operation(class, rest).await
-        })));
-    }
-    let (mut read, mut tally) = (Mapped::new(view), Tally::default());
-    let mut steps = Steps::default();
-    let ended = |mut tally: Tally, steps| {
-        tally.operation_ended(steps);
-        core.counters.add(class, &tally);
-    };
-    let key = match table.key(asked) {
-        Ok(key) => key,
-        Err(error) => {
-            ended(tally, steps);
-            return Some(Ok(Err(error)));
-        }
-    };
-    let mut search = L::Search::default();
-    table.prepare(&key, &mut search);
-    let mut next = table.begin(&key, &mut search);
-    // What was read, for those that look on.
-    let mut kept = None;
-    let answer = loop {
-        let done = match next {
-            NextStep::Read(reads) => {
-                if !reads.keeps {
-                    kept = Some(reads);
-                }
-                let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
-                if L::WRITES
-                    && let Some(piece) = table.likely_change(&key, &mut search)
-                    && let Some(at) = view.offset_of(piece)
-                {
-                    view.prefetch(at, piece.len);
-                }
-                located.map(|bytes| {
-                    book(&mut tally, &mut steps, reads, bytes);
-                    let next = table.look(&key, &mut search, &mut read);
-                    view.acquire();
-                    next
-                })
-            }
-            NextStep::Change(reads) => {
-                let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
-                let booked = (&mut tally, &mut steps);
-                located.and_then(|bytes| {
-                    read.change_and_look(table, &key, &mut search, (reads, bytes), booked)
-                })
-            }
-            NextStep::LookOn => match kept {
-                Some(reads) => locate(table, &key, &search, reads, &mut read).map(|_| {
-                    let next = table.look(&key, &mut search, &mut read);
-                    view.acquire();
-                    next
-                }),
-                None => Some(table.read_on(&key, &mut search)),
-            },
-            NextStep::Found(found) => break read.value(found, &core.buffers).map(Some),
-            NextStep::Absent => break Ok(None),
-            // What a write has begun is put right as it is over verbs.
-            NextStep::Failed(error) if !L::WRITES => break Err(*error),
-            _ => None,
-        };
-        next = match done {
-            Some(next) => next,
-            None => {
-                tally.goes_on(steps);
-                core.counters.add(class, &tally);
-                return Some(Err(Box::pin(async move {
-                    let table = by.borrow();
-                    let rest = drive(table, &key, &mut search, next);
-                    let begun = steps.into();
-                    let answer = table.endpoint().operation_begun(class, begun, rest).await;
-                    if L::WRITES {
-                        table.report_if_due().await;
-                    }
-                    answer
-                })));
-            }
-        };
-    };
-    ended(tally, steps);
-    if L::WRITES && table.has_to_report() {
-        return Some(Err(Box::pin(async move {
-            by.borrow().report().await;
-            answer
-        })));
-    }
-    Some(Ok(answer))
 }
 
 impl<'k, L: Lookup> Rows<'k, L> {

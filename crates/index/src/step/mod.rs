@@ -11,14 +11,16 @@
 //!
 //! * [`drive`]: one operation as a future over verbs. Whatever else cannot go on, goes on so.
 //! * [`lanes`]: many lookups side by side over verbs, each in a lane, without a future.
-//! * [`in_place`]: where the memory is mapped, the steps run on the memory itself; of tables of
-//!   words the usual steps are made [by the fast path](fast_path).
+//! * [`in_place`]: where the memory is mapped, the steps of many operations run on the memory
+//!   itself; of tables of words the usual steps are made [by the fast path](fast_path).
+//! * [`alone`]: those of one, without a future until it has to wait.
 //!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
 //! `lookup_start` and `lookup_end`, to run them at the client and at the owner).
 
 mod ahead;
+mod alone;
 mod drive;
 mod fast_path;
 mod fast_paths;
@@ -46,14 +48,14 @@ pub(crate) use records::{has_key, record_in};
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.
 #[inline]
 pub(crate) fn prefetch<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> bool {
-    in_place::prefetch(table, asked).is_some()
+    alone::prefetch(table, asked).is_some()
 }
 
 /// Looks a key up without a future, where the memory is mapped; the rest of the lookup, if that has
 /// to wait, be it for other tasks' turn.
 #[inline]
 pub(crate) fn find_at_once<'s, L: Lookup>(table: &'s L, asked: L::Asked<'s>) -> AtOnce<'s, Answer> {
-    in_place::do_one::<L>(table, GET, asked)
+    alone::do_one::<L>(table, GET, asked)
 }
 
 /// Does a write without a future, where the memory is mapped; the rest of the write, if that has to
@@ -63,7 +65,7 @@ pub(crate) fn write_at_once<'s, L>(table: L, write: Operation<'s>) -> AtOnce<'s,
 where
     L: Lookup<Asked<'s> = TableWrite<'s>> + 's,
 {
-    let told = in_place::do_one::<L>(table, write.class(), write.into())?;
+    let told = alone::do_one::<L>(table, write.class(), write.into())?;
     Some(match told {
         Ok(was) => Ok(was.map(|was| write.outcome(was))),
         Err(rest) => Err(Box::pin(async move { Ok(write.outcome(rest.await?)) })),
@@ -155,7 +157,7 @@ async fn write_in_place<'s, L: Lookup + 's>(
         return in_place::do_many(&writes(), class, asked, &mut done).await;
     };
     // Alone, it has no other to fetch memory beside.
-    let answer = match in_place::do_one::<L>(writes(), class, (*write).into()) {
+    let answer = match alone::do_one::<L>(writes(), class, (*write).into()) {
         Some(Ok(answer)) => answer,
         Some(Err(rest)) => rest.await,
         None => return 0,
