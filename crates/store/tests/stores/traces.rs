@@ -5,10 +5,19 @@ use farslot::{Access, BatchError, FieldSize, OpenOptions, Store, TableOptions};
 use opentelemetry::trace::{SpanKind, Status, TracerProvider};
 use opentelemetry::{Key, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use std::sync::LazyLock;
+use tracing::Dispatch;
 use tracing_subscriber::layer::SubscriberExt;
+
+/// Subscribers that no thread has. While there is one alone, `tracing` asks that of the thread that
+/// comes to a span first, whether anybody wants it, and goes by the answer on all threads: those of
+/// other tests have none.
+static OTHERS: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(tracing_subscriber::registry())));
 
 /// What is told while something is done.
 fn spans_of(does: impl FnOnce()) -> Vec<SpanData> {
+    LazyLock::force(&OTHERS);
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder();
     let provider = provider.with_simple_exporter(exporter.clone()).build();
