@@ -253,6 +253,15 @@ impl FieldSize {
         }
     }
 
+    /// The least number of bytes.
+    #[must_use]
+    pub const fn least(self) -> usize {
+        match self {
+            Self::Fixed(bytes) => bytes as usize,
+            Self::UpTo(_) => 0,
+        }
+    }
+
     /// Whether `len` bytes fit.
     #[inline]
     #[must_use]

@@ -47,6 +47,7 @@ pub use layout::{
     encode, record_bytes,
 };
 pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, generation_by_head, seal};
+pub(crate) use pages::holds;
 pub(crate) use relocation::TableWrite;
 pub use relocation::{Relocate, Relocation};
 pub(crate) use runs::Purpose;

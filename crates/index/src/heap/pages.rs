@@ -156,6 +156,13 @@ pub(super) const fn reserve_of(size: u64) -> u64 {
     clamp(size / 16, 0, MOST_RESERVED)
 }
 
+/// Whether a heap of so many bytes has room for a record of so many.
+pub(crate) fn holds(heap_bytes: u64, record_bytes: usize) -> bool {
+    let pages = HeapPages::of(heap_bytes, true, 0);
+    let block = (record_bytes as u64).next_multiple_of(GRANULE);
+    pages.count >= pages.fewest_for(block) + reserve_of(pages.count)
+}
+
 const fn clamp(value: u64, least: u64, most: u64) -> u64 {
     if value < least {
         least

@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn options_that_no_table_can_have_are_named() {
-        let cases: [(&str, RaceOptions); 9] = [
+        let cases: [(&str, RaceOptions); 10] = [
             ("capacity", options(0)),
             ("capacity", options(u64::MAX)),
             (
@@ -525,6 +525,16 @@ mod tests {
                 RaceOptions {
                     sizing: Sizing {
                         key: FieldSize::UpTo(0),
+                        ..options(9).sizing
+                    },
+                    ..options(9)
+                },
+            ),
+            (
+                "heap bytes",
+                RaceOptions {
+                    sizing: Sizing {
+                        heap_bytes: Some(0),
                         ..options(9).sizing
                     },
                     ..options(9)

@@ -179,6 +179,15 @@ impl RecordShape {
             // What share of the records fits into hybrid slots, only their owner knows.
             SlotKind::Heap | SlotKind::Hybrid | SlotKind::Signatures => capacity,
         };
+        if matches!(kind, SlotKind::Heap | SlotKind::Signatures)
+            && let Some(asked) = asked
+        {
+            let record = heap::record_bytes(self.key.least().max(1), self.value.least());
+            if !heap::holds(asked, record) {
+                let limit = format!("it must hold a record of {record} bytes");
+                return Err(bad_option("heap bytes", asked, limit));
+            }
+        }
         let largest = self.block_bytes(kind);
         let class = heap::class_for(largest).expect("checked to be at most the largest record");
         // More than the records need: pages that clients have open lie idle, and some are free for

@@ -1,6 +1,10 @@
 //! A table that is made without saying how large or what for.
 
-use farslot::{ErrorKind, OpenOptions, SchemeKind, Server, Store, TableOptions};
+use farslot::layout::{DuoShape, RaceShape};
+use farslot::{
+    ErrorKind, FieldSize, IndexError, OpenOptions, SchemeKind, Server, SlotKind, Store, StoreError,
+    TableOptions,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -183,4 +187,71 @@ fn values_are_replaced_and_counted_up_in_one_step() {
     let cuckoo = store.table("cuckoo").unwrap();
     let refused = cuckoo.compare_and_remove(b"k", b"1");
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_heap_that_a_table_was_given_holds_a_record() {
+    let store = Store::embedded().unwrap();
+    let sizes = TableOptions::new(100)
+        .keys(FieldSize::UpTo(8))
+        .values(FieldSize::UpTo(8));
+    for (name, options) in [
+        ("linear", sizes.clone().slots(SlotKind::Heap)),
+        ("race", sizes.clone().race(RaceShape::default())),
+        (
+            "growing",
+            sizes.clone().race(RaceShape::default()).grow_to(200),
+        ),
+        (
+            "expiring",
+            sizes.clone().race(RaceShape::default()).expiring(true),
+        ),
+        (
+            "duo",
+            sizes.clone().duo(DuoShape::default()).slots(SlotKind::Heap),
+        ),
+    ] {
+        let refused = store.create(name, &options.clone().heap_bytes(0));
+        let Err(StoreError::Index(IndexError::BadOption { option, .. })) = refused else {
+            panic!("{name}: {refused:?}");
+        };
+        assert_eq!(option, "heap bytes", "{name}");
+        let mut sizes = (64..1024).step_by(8);
+        let least = sizes.find(|bytes| {
+            store
+                .create(name, &options.clone().heap_bytes(*bytes))
+                .is_ok()
+        });
+        let table = store.table(name).unwrap();
+        assert_eq!(table.put(b"k", b""), Ok(true), "{name}: {least:?}");
+        assert_eq!(
+            table.get(b"k").unwrap().as_deref(),
+            Some(&b""[..]),
+            "{name}"
+        );
+    }
+}
+
+/// Memory that a table had and does not need is another's, which lies on all nodes as well.
+#[test]
+fn tables_give_back_memory_for_one_over_several_nodes() {
+    let store = Store::open("sim://cx5-edr?seed=1&nodes=2&memory=16MiB").unwrap();
+    store.create("log", &TableOptions::default()).unwrap();
+    let log = store.table("log").unwrap();
+    let mut keys = 0_u32;
+    while log.put(&keys.to_le_bytes(), &[1; 10_000]).is_ok() {
+        keys += 1;
+    }
+    assert!(keys > 2_000, "{keys}");
+    let sized = TableOptions::new(1_000)
+        .keys(FieldSize::Fixed(8))
+        .values(FieldSize::Fixed(4_000));
+    let refused = store.create("pages", &sized).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfMemory, "{refused}");
+    let all: Vec<_> = (0..keys).map(u32::to_le_bytes).collect();
+    let all: Vec<_> = all.iter().map(|key| &key[..]).collect();
+    log.remove_many(&all, |_, _| ()).unwrap();
+    store.create("pages", &sized).unwrap();
+    let pages = store.table("pages").unwrap();
+    assert_eq!(pages.put(&[7; 8], &[7; 4_000]), Ok(true));
 }
