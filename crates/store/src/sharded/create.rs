@@ -7,7 +7,8 @@
 
 use super::find::{ask_all, check_phases, find, nodes_of};
 use crate::catalog::record::Scheme;
-use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode};
+use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode, ReclaimScope};
+use crate::lease::Leased;
 use crate::names::check_name;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
@@ -37,8 +38,8 @@ pub(crate) struct NewTable<'n> {
 /// be reached; [`StoreError::OutOfMemory`] if one has no room. If that happens to another than the
 /// first node to be asked, because others took the room meanwhile, the table exists and lacks the
 /// partition.
-pub(crate) async fn create<E: Endpoint>(
-    endpoint: &E,
+pub(crate) async fn create(
+    endpoint: &Leased,
     nodes: &StoreNodes,
     new: NewTable<'_>,
 ) -> Result<TableRecord> {
@@ -167,12 +168,9 @@ fn nodes_as_they_are<E: Endpoint>(
 }
 
 /// Refuses a name that is taken on any node, and a table that any node has no room for, takes no
-/// changes for or cannot be asked about; returns how often each was repaired.
-async fn check_all<E: Endpoint>(
-    endpoint: &E,
-    nodes: &StoreNodes,
-    new: &NewTable<'_>,
-) -> Result<Vec<u64>> {
+/// changes for or cannot be asked about; returns how often each was repaired. Where there is no
+/// room, other tables give back what they do not need.
+async fn check_all(endpoint: &Leased, nodes: &StoreNodes, new: &NewTable<'_>) -> Result<Vec<u64>> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {
         let listing = catalog.listing().await?;
@@ -180,7 +178,15 @@ async fn check_all<E: Endpoint>(
             let name = new.name.into();
             return Err(StoreError::TableExists { name });
         }
-        let room = catalog.check_room(most.unwrap_or(0)).await;
+        let bytes = most.unwrap_or(0);
+        let room = match catalog.check_room(bytes).await {
+            Err(StoreError::OutOfMemory { .. })
+                if endpoint.reclaim(catalog.node(), ReclaimScope::All).await =>
+            {
+                catalog.check_room(bytes).await
+            }
+            room => room,
+        };
         // It may be taken by another table of the name, made since.
         match room.is_err() && catalog.find(new.name).await?.is_some() {
             true => Err(StoreError::TableExists {
