@@ -471,11 +471,11 @@ func TestTheExampleMovesMoney(t *testing.T) {
 	want(t, run(t, "./examples/accounts", address), moved)
 }
 
-// The blocks of Go in the guide are whole programs.
-func TestTheGuidesProgram(t *testing.T) {
-	guide, err := os.ReadFile("../docs/guide.md")
+// The blocks of Go in the book are whole programs.
+func TestTheBooksProgram(t *testing.T) {
+	page, err := os.ReadFile("../docs/guide/go.md")
 	must(t, err)
-	blocks := strings.Split(string(guide), "\n```go\n")[1:]
+	blocks := strings.Split(string(page), "\n```go\n")[1:]
 	want(t, len(blocks), 1)
 	source := filepath.Join(t.TempDir(), "main.go")
 	program, _, _ := strings.Cut(blocks[0], "```")

@@ -173,13 +173,13 @@ fn the_example_prints_what_it_has_put() {
     assert_eq!(said(Command::new(&program).arg(&addresses[0])), expected);
 }
 
-/// The blocks of C in the guide are whole programs.
+/// The blocks of C in the book are whole programs.
 #[test]
-fn the_guides_program_prints_what_it_has_put() {
-    let guide = std::fs::read_to_string(here().join("../../docs/guide.md")).unwrap();
+fn the_books_program_prints_what_it_has_put() {
+    let page = std::fs::read_to_string(here().join("../../docs/guide/c.md")).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let source = directory.path().join("guide.c");
-    let blocks: Vec<_> = guide.split("\n```c\n").skip(1).collect();
+    let source = directory.path().join("page.c");
+    let blocks: Vec<_> = page.split("\n```c\n").skip(1).collect();
     assert_eq!(blocks.len(), 1);
     std::fs::write(&source, blocks[0].split("```").next().unwrap()).unwrap();
     let program = compiled(directory.path(), source.to_str().unwrap());

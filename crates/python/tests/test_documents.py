@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-DOCUMENTS = [HERE / "../README.md", HERE / "../../../docs/guide.md"]
+DOCUMENTS = [HERE / "../README.md", *sorted((HERE / "../../../docs").glob("**/*.md"))]
+PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+DOCUMENTS = [document for document in DOCUMENTS if PROGRAM.search(document.read_text())]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_program_works_as_it_is_printed(document: Path, tmp_path: Path) -> None:
-    programs = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
-    assert programs
-    for program in programs:
+    for program in PROGRAM.findall(document.read_text()):
         subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+
+
+def test_the_book_has_programs() -> None:
+    assert {"python.md", "queues.md", "transactions.md"} <= {document.name for document in DOCUMENTS}
 
 
 def test_the_example_of_lookups_works(shm: str) -> None:

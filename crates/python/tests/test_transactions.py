@@ -21,7 +21,11 @@ from test_errors import in_thread
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE / "../examples/bank_transfer.py"
-DOCUMENTS = [HERE / "../README.md", HERE / "../../../README.md", HERE / "../../../docs/guide.md"]
+DOCUMENTS = [
+    HERE / "../README.md",
+    HERE / "../../../README.md",
+    HERE / "../../../docs/guide/transactions.md",
+]
 
 Bank = tuple["farslot.Table[str, int]", "farslot.Table[str, str]"]
 

@@ -1,5 +1,5 @@
-//! The commands of the README and of the guide, as they are printed, one after the other, from an
-//! empty directory.
+//! The commands of the README and of each page of the book, as they are printed, one after the
+//! other, from an empty directory.
 //!
 //! A block that begins with "```sh" is run. "```sh slow" is run by `scripts/test --all`; "```sh
 //! openssl" where there is that program; "```sh repository" is for the directory of the sources,
@@ -12,7 +12,7 @@ use std::process::Command;
 /// it.
 const PRELUDE: &str = r#"
 set -eu
-trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT
+trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
 farslot() {
     if [ "$1" = serve ] && [ $BASHPID != $$ ]; then exec farslot-program "$@"; fi
     for attempt in 1 2 3 4 5 6 7 8 9 10; do
@@ -44,8 +44,28 @@ fn blocks(document: &str) -> Vec<(String, String)> {
             blocks.push((kind.trim().to_owned(), block.join("\n")));
         }
     }
-    assert!(blocks.len() > 2, "{document}: {blocks:?}");
     blocks
+}
+
+/// The README, and the pages of the book that have blocks of commands.
+fn documents() -> Vec<String> {
+    let mut documents = vec!["README.md".to_owned()];
+    let mut folders = vec![repository().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                let path = path.strip_prefix(repository()).unwrap();
+                documents.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    documents.retain(|document| !blocks(document).is_empty());
+    documents.sort();
+    assert!(documents.len() > 15, "{documents:?}");
+    documents
 }
 
 /// Runs the blocks of these kinds, as one script.
@@ -72,7 +92,7 @@ fn run(document: &str, kinds: &[&str]) {
     assert!(output.status.success(), "{document}: {said}");
 }
 
-/// Both serve at the same address.
+/// In one test: pages serve at the same addresses.
 #[test]
 fn every_command_works_as_it_is_printed() {
     let openssl = Command::new("openssl").arg("version").output();
@@ -80,21 +100,28 @@ fn every_command_works_as_it_is_printed() {
         Ok(_) => &["", "openssl"],
         Err(_) => &[""],
     };
-    run("README.md", kinds);
-    run("docs/guide.md", kinds);
+    for document in documents() {
+        run(&document, kinds);
+    }
 }
 
 #[test]
 #[ignore = "measures for minutes: scripts/test --all"]
 fn every_measurement_works_as_it_is_printed() {
-    run("docs/guide.md", &["", "slow"]);
+    let is_slow = |(kind, _): &(String, String)| kind == "slow";
+    let mut slow = documents();
+    slow.retain(|document| blocks(document).iter().any(is_slow));
+    assert!(slow.len() > 1, "{slow:?}");
+    for document in slow {
+        run(&document, &["", "slow"]);
+    }
 }
 
 #[test]
 fn what_commands_in_the_repository_name_is_there() {
     let mut named = 0;
-    for document in ["README.md", "docs/guide.md"] {
-        for (kind, block) in blocks(document) {
+    for document in documents() {
+        for (kind, block) in blocks(&document) {
             assert!(
                 ["", "slow", "openssl", "repository"].contains(&&*kind),
                 "{document}: {kind}"
@@ -112,6 +139,7 @@ fn what_commands_in_the_repository_name_is_there() {
                         package.replace("farslot-", "lab/")
                     }
                     ["cargo", "run", "--release", "--", ..] => "crates/cli".to_owned(),
+                    ["cargo", "test", "-p", package, ..] => package.replace("farslot-", "crates/"),
                     [script, ..] => script.to_owned(),
                     [] => continue,
                 };

@@ -122,17 +122,28 @@ fn an_image_runs_commands_and_has_variables_that_the_program_knows() {
     assert!(named > 6, "{named}");
 }
 
-/// The files that a pattern names whose last part may begin with `*`.
+/// How many files a pattern names whose last part may begin with `*`, in its folder, or behind `**`
+/// in all folders below.
 fn matching(pattern: &Path) -> usize {
     let name = pattern.file_name().unwrap().to_str().unwrap();
-    let entries = std::fs::read_dir(pattern.parent().unwrap()).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names
-        .filter(|found| match name.strip_prefix('*') {
+    let folder = pattern.parent().unwrap();
+    let (folder, below) = match folder.file_name() {
+        Some(last) if last == "**" => (folder.parent().unwrap(), true),
+        _ => (folder, false),
+    };
+    let entries = std::fs::read_dir(folder).unwrap();
+    let counts = entries.map(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() && below {
+            return matching(&path.join("**").join(name));
+        }
+        let found = path.file_name().unwrap().to_str().unwrap();
+        usize::from(match name.strip_prefix('*') {
             Some(end) => found.ends_with(end),
             None => found == name,
         })
-        .count()
+    });
+    counts.sum()
 }
 
 #[test]
@@ -214,37 +225,15 @@ fn every_crate_that_is_published_has_what_registries_show() {
 
 /// Registries show the README apart from the repository, so its links are to there.
 #[test]
-fn links_of_the_readme_are_absolute_and_lead_to_files_that_are_there() {
-    let workspace = manifest("Cargo.toml");
-    let url = workspace["workspace"]["package"]["repository"]
-        .as_str()
-        .unwrap();
+fn links_of_the_readme_are_absolute() {
     let readme = read("README.md");
     let inline = readme.split("](").skip(1);
     let inline = inline.map(|rest| rest.split(')').next().unwrap());
     let defined = readme.lines().filter(|line| line.starts_with('['));
     let defined = defined.filter_map(|line| Some(line.split_once("]: ")?.1));
-    let mut followed = 0;
-    for link in inline.chain(defined) {
+    let links: Vec<_> = inline.chain(defined).collect();
+    assert!(links.len() > 8, "{links:?}");
+    for link in links {
         assert!(link.starts_with("https://"), "{link}");
-        let Some(file) = link.strip_prefix(url) else {
-            continue;
-        };
-        let (path, heading) = file.split_once('#').unwrap_or((file, ""));
-        let blob = path.strip_prefix("/blob/main/").map(|path| (path, true));
-        let (path, is_file) = blob
-            .or_else(|| Some((path.strip_prefix("/tree/main/")?, false)))
-            .unwrap_or_else(|| panic!("{link}"));
-        let there = repository().join(path);
-        assert_eq!(there.is_file(), is_file, "{link}");
-        assert!(there.exists(), "{link}");
-        let headings = ["## ", "# "].map(|mark| format!("{mark}{}\n", heading.replace('-', " ")));
-        let has_heading = heading.is_empty()
-            || headings
-                .iter()
-                .any(|line| read(path).to_lowercase().contains(line.as_str()));
-        assert!(has_heading, "{link}");
-        followed += 1;
     }
-    assert!(followed > 8, "{followed}");
 }

@@ -1,4 +1,4 @@
-//! The variables of the environment that the program reads, and the guide's table of them.
+//! The variables of the environment that the program reads, and the book's table of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -127,9 +127,9 @@ pub fn read_by_program() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_guide_has_every_variable_that_the_program_reads() {
-    let guide = read(workspace().join("docs/guide.md"));
-    let (_, table) = guide
+fn the_book_has_every_variable_that_the_program_reads() {
+    let page = read(workspace().join("docs/operate/configuration.md"));
+    let (_, table) = page
         .split_once("\n| variable | for |\n|---|---|\n")
         .unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const PUT: OperationClass = OperationClass(2);
-const PAGE: &str = include_str!("../../../../CONTRIBUTING.md");
+const PAGE: &str = include_str!("../../../../docs/contributing.md");
 
 /// What was written, for who keeps a clone.
 #[derive(Clone, Default)]

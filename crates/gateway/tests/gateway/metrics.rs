@@ -45,11 +45,11 @@ fn a_gateway_tells_what_it_has_done() {
     ] {
         assert!(told.lines().any(|of| of == line), "no {line:?} in\n{told}");
     }
-    // What the files for packagers, the page and the guide name of it.
+    // What the files for packagers, the page and the book name of it.
     for file in [
         "packaging/prometheus/farslot.rules.yml",
         "packaging/grafana/farslot.json",
-        "docs/guide.md",
+        "docs/operate/metrics.md",
         "crates/operate/src/page.html",
     ] {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

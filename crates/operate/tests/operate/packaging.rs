@@ -36,13 +36,13 @@ fn names() -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
+fn rules_dashboards_and_the_book_name_metrics_that_there_are() {
     let names = names();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for file in [
         "packaging/prometheus/farslot.rules.yml",
         "packaging/grafana/farslot.json",
-        "docs/guide.md",
+        "docs/operate/metrics.md",
         "crates/operate/src/page.html",
     ] {
         let text = std::fs::read_to_string(repository.join(file)).unwrap();
@@ -65,10 +65,10 @@ fn rules_dashboards_and_the_guide_name_metrics_that_there_are() {
 }
 
 #[test]
-fn the_guide_names_every_metric() {
-    let guide = include_str!("../../../../docs/guide.md");
+fn the_book_names_every_metric() {
+    let page = include_str!("../../../../docs/operate/metrics.md");
     for name in names() {
-        assert!(guide.contains(&format!("`{name}")), "{name}");
+        assert!(page.contains(&format!("`{name}")), "{name}");
     }
 }
 
