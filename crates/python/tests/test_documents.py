@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-DOCUMENTS = [HERE / "../README.md", *sorted((HERE / "../../../docs").glob("**/*.md"))]
 PROGRAM = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-DOCUMENTS = [document for document in DOCUMENTS if PROGRAM.search(document.read_text())]
+PAGES = [HERE / "../README.md", *sorted((HERE / "../../../docs").glob("**/*.md"))]
+DOCUMENTS = [page for page in PAGES if PROGRAM.search(page.read_text())]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
