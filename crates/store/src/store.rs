@@ -380,7 +380,10 @@ impl Store {
 
     pub(crate) fn create_on_all(&self, new: NewTable<'_>) -> Result<TableRecord> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| sharded::create(endpoint, nodes, new).await)
+        self.change(async |endpoint| {
+            let reclaim = async |node| endpoint.reclaim(node, ReclaimScope::All).await;
+            sharded::create(endpoint, nodes, new, reclaim).await
+        })
     }
 
     /// Changes catalogs: as one operation, so that an error says whether any of it was sent.

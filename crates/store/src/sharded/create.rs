@@ -7,8 +7,7 @@
 
 use super::find::{ask_all, check_phases, find, nodes_of};
 use crate::catalog::record::Scheme;
-use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode, ReclaimScope};
-use crate::lease::Leased;
+use crate::catalog::{Catalog, GRACE, NewPartition, PartitionMap, PartitionNode};
 use crate::names::check_name;
 use crate::nodes::StoreNodes;
 use crate::slot_map::SlotMap;
@@ -31,20 +30,22 @@ pub(crate) struct NewTable<'n> {
     pub(crate) without: &'n [u16],
 }
 
-/// Makes the table on all nodes; returns the record of its first partition.
+/// Makes the table on all nodes; returns the record of its first partition. `reclaim` has tables of
+/// a node give back what they do not need; false if nothing is free then.
 ///
 /// # Errors
 /// [`StoreError::TableExists`] if any node has one of the name; [`StoreError::Node`] if one cannot
 /// be reached; [`StoreError::OutOfMemory`] if one has no room. If that happens to another than the
 /// first node to be asked, because others took the room meanwhile, the table exists and lacks the
 /// partition.
-pub(crate) async fn create(
-    endpoint: &Leased,
+pub(crate) async fn create<E: Endpoint>(
+    endpoint: &E,
     nodes: &StoreNodes,
     new: NewTable<'_>,
+    reclaim: impl AsyncFn(NodeId) -> bool,
 ) -> Result<TableRecord> {
     check_name(new.name)?;
-    let repairs = check_all(endpoint, nodes, &new).await?;
+    let repairs = check_all(endpoint, nodes, &new, reclaim).await?;
     let map = PartitionMap {
         slots: new.slots.clone(),
         nodes: nodes_as_they_are(endpoint, nodes, &repairs)?,
@@ -169,8 +170,13 @@ fn nodes_as_they_are<E: Endpoint>(
 
 /// Refuses a name that is taken on any node, and a table that any node has no room for, takes no
 /// changes for or cannot be asked about; returns how often each was repaired. Where there is no
-/// room, other tables give back what they do not need.
-async fn check_all(endpoint: &Leased, nodes: &StoreNodes, new: &NewTable<'_>) -> Result<Vec<u64>> {
+/// room, once more when other tables have given back what they do not need.
+async fn check_all<E: Endpoint>(
+    endpoint: &E,
+    nodes: &StoreNodes,
+    new: &NewTable<'_>,
+    reclaim: impl AsyncFn(NodeId) -> bool,
+) -> Result<Vec<u64>> {
     let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {
         let listing = catalog.listing().await?;
@@ -180,9 +186,7 @@ async fn check_all(endpoint: &Leased, nodes: &StoreNodes, new: &NewTable<'_>) ->
         }
         let bytes = most.unwrap_or(0);
         let room = match catalog.check_room(bytes).await {
-            Err(StoreError::OutOfMemory { .. })
-                if endpoint.reclaim(catalog.node(), ReclaimScope::All).await =>
-            {
+            Err(StoreError::OutOfMemory { .. }) if reclaim(catalog.node()).await => {
                 catalog.check_room(bytes).await
             }
             room => room,

@@ -1,7 +1,7 @@
 //! Tables over several nodes while nodes and clients stop, in the simulator: many clients, many
 //! seeds.
 
-use super::{LocatedTable, NewTable, ShardedTable, create, find};
+use super::{LocatedTable, NewTable, ShardedTable, find};
 use crate::calls::owner::registry::serve_simulated;
 use crate::catalog::record::Scheme;
 use crate::clients::{ClientFactory, KnownSizes};
@@ -11,7 +11,7 @@ use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::SlotMap;
 use crate::{
     Access, FieldSize, LookupOrder, OnRestart, Operation, ReadPolicy, Result, SlotKind, StoreError,
-    TableOptions,
+    TableOptions, TableRecord,
 };
 use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{
@@ -171,12 +171,15 @@ fn run(simulation: &mut Simulation, seed: u64) {
     assert_eq!(end, RunEnd::Done, "seed {seed}: a client waits");
 }
 
+async fn create<E: Endpoint>(endpoint: &E, new: NewTable<'_>) -> Result<TableRecord> {
+    super::create(endpoint, &nodes(), new, async |_| false).await
+}
+
 /// A new table is made by a client to which nothing happens.
 fn make(world: &World, scheme: &Scheme, seed: u64) {
     let mut simulation = Simulation::new(world.clone());
     let new = new_table(scheme, seed);
-    let made =
-        simulation.spawn_client(async move |endpoint| create(&*endpoint, &nodes(), new).await);
+    let made = simulation.spawn_client(async move |endpoint| create(&*endpoint, new).await);
     run(&mut simulation, seed);
     made.try_take().unwrap().unwrap();
 }
@@ -214,7 +217,7 @@ fn of_creators_that_race_one_wins_and_its_table_is_whole() {
                 let new = new_table(&linear(), seed * 8 + creator);
                 simulation.spawn(client, async move |endpoint| {
                     endpoint.sleep(delay).await;
-                    create(&*endpoint, &nodes(), new).await
+                    create(&*endpoint, new).await
                 })
             })
             .collect();
@@ -262,7 +265,7 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
         });
         let new = new_table(&linear(), verbs);
         simulation.spawn(creator, async move |endpoint| {
-            let _ = create(&*endpoint, &nodes(), new).await;
+            let _ = create(&*endpoint, new).await;
         });
         let _ = simulation.run_until(LONGEST_RUN);
         // Two openers race for what is missing.
@@ -280,9 +283,8 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
                 Err(StoreError::NoSuchTable { .. }) => {
                     begun_anew += 1;
                     let again = new_table(&linear(), verbs + 1_000);
-                    let made = simulation.spawn_client(async move |endpoint| {
-                        create(&*endpoint, &nodes(), again).await
-                    });
+                    let made = simulation
+                        .spawn_client(async move |endpoint| create(&*endpoint, again).await);
                     run(&mut simulation, verbs);
                     let made = made.try_take().unwrap();
                     assert!(matches!(made, Ok(_) | Err(StoreError::TableExists { .. })));

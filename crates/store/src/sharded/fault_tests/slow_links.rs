@@ -38,7 +38,7 @@ fn tables_are_made_used_emptied_and_dropped_over_links_of_a_second() {
     let client = simulation.add_client(HostId(0), Limits::default());
     let done = simulation.spawn(client, async move |endpoint| {
         let new = new_table(&linear(), 1);
-        create(&*endpoint, &nodes(), new).await.unwrap();
+        create(&*endpoint, new).await.unwrap();
         for _ in 0..2 {
             let table = open(&endpoint, &nodes(), plain()).await.unwrap();
             for number in 0..8 {
@@ -68,7 +68,7 @@ fn over_links_that_are_slower_than_a_lease_operations_fail_and_say_so() {
     let failed = simulation.spawn(client, async move |endpoint| {
         // The catalog needs no lease.
         let new = new_table(&linear(), 1);
-        create(&*endpoint, &nodes(), new).await.unwrap();
+        create(&*endpoint, new).await.unwrap();
         let begun = endpoint.now();
         let opened = open(&endpoint, &nodes(), plain()).await;
         let error = match opened {
