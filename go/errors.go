@@ -24,7 +24,7 @@ const (
 	ErrUnsupported Kind = C.FS_KIND_UNSUPPORTED
 	// There is no such table.
 	ErrNoSuchTable Kind = C.FS_KIND_NO_SUCH_TABLE
-	// The table was dropped, emptied or renamed by another client.
+	// The table was dropped, cleared or renamed by another client.
 	ErrTableGone Kind = C.FS_KIND_TABLE_GONE
 	// There is a table of that name.
 	ErrTableExists Kind = C.FS_KIND_TABLE_EXISTS

@@ -152,7 +152,7 @@ func TestOneKey(t *testing.T) {
 		count, err := table.Count()
 		must(t, err)
 		want(t, count, 4)
-		there, err := table.Exists([]byte("code"))
+		there, err := table.Contains([]byte("code"))
 		must(t, err)
 		want(t, there, true)
 		for _, found := range []bool{true, false} {

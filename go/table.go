@@ -42,10 +42,10 @@ func (t *Table) Get(key []byte) (value []byte, found bool, err error) {
 	})
 }
 
-// Exists tells whether a key is there.
-func (t *Table) Exists(key []byte) (bool, error) {
+// Contains tells whether a key is there.
+func (t *Table) Contains(key []byte) (bool, error) {
 	at, size := data(key)
-	outcome, err := t.call(func() C.fs_outcome { return C.fs_table_exists(t.c, at, size) })
+	outcome, err := t.call(func() C.fs_outcome { return C.fs_table_contains_key(t.c, at, size) })
 	return outcome == C.FS_FOUND, err
 }
 

@@ -109,7 +109,7 @@ typedef enum {
    */
   FS_KIND_NO_SUCH_TABLE = 8,
   /*
-   The table was dropped, emptied or renamed by another client.
+   The table was dropped, cleared or renamed by another client.
    */
   FS_KIND_TABLE_GONE = 9,
   /*
@@ -587,7 +587,7 @@ fs_outcome fs_table_get(const fs_table *table,
  # Safety
  As of fs_table_get.
  */
-fs_outcome fs_table_exists(const fs_table *table, const uint8_t *key, size_t key_len);
+fs_outcome fs_table_contains_key(const fs_table *table, const uint8_t *key, size_t key_len);
 
 /*
  Sets a key's value: FS_INSERTED, or FS_REPLACED if the key was there.

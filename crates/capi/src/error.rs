@@ -30,7 +30,7 @@ pub enum FsKind {
     FS_KIND_UNSUPPORTED = 7,
     /// There is no such table.
     FS_KIND_NO_SUCH_TABLE = 8,
-    /// The table was dropped, emptied or renamed by another client.
+    /// The table was dropped, cleared or renamed by another client.
     FS_KIND_TABLE_GONE = 9,
     /// There is a table of that name.
     FS_KIND_TABLE_EXISTS = 10,

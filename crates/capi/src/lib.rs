@@ -49,8 +49,8 @@ pub use store::{
     StoreHandle, fs_store_free, fs_store_open, fs_table_create, fs_table_drop, fs_table_names,
 };
 pub use table::{
-    TableHandle, fs_queue_pop, fs_queue_push, fs_table_compare_and_set, fs_table_count,
-    fs_table_delete, fs_table_exists, fs_table_free, fs_table_get, fs_table_increment,
+    TableHandle, fs_queue_pop, fs_queue_push, fs_table_compare_and_set, fs_table_contains_key,
+    fs_table_count, fs_table_delete, fs_table_free, fs_table_get, fs_table_increment,
     fs_table_open, fs_table_put, fs_table_put_for,
 };
 pub use transaction::{

@@ -167,7 +167,7 @@ pub(crate) unsafe fn got(found: Option<Vec<u8>>, room: ValueRoom, len: *mut usiz
 /// # Safety
 /// As of fs_table_get.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fs_table_exists(
+pub unsafe extern "C" fn fs_table_contains_key(
     table: *const TableHandle,
     key: *const u8,
     key_len: usize,

@@ -48,7 +48,7 @@ enum Command {
     /// Give a table another name; who uses it must open it again
     Rename(commands::tables::RenameArgs),
     /// Take all records out of a table; who uses it must open it again
-    Empty(commands::tables::TableNameArg),
+    Clear(commands::tables::TableNameArg),
     /// Copy a table to a new one, of the same scheme or of another, while others use it
     Copy(commands::copy::Args),
     /// Put a record
@@ -132,7 +132,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::Tables(args) => commands::tables::list(&args, context),
         Command::Drop(args) => commands::tables::drop_table(&args, context),
         Command::Rename(args) => commands::tables::rename(&args, context),
-        Command::Empty(args) => commands::tables::empty(&args, context),
+        Command::Clear(args) => commands::tables::clear(&args, context),
         Command::Copy(args) => commands::copy::run(&args, context),
         Command::Put(args) => commands::put::run(args, context),
         Command::Get(args) => commands::get::run(args, context),

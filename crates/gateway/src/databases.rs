@@ -107,7 +107,7 @@ impl Databases {
         }
     }
 
-    /// Whether an error says that the table was dropped, emptied or renamed meanwhile. Then it is
+    /// Whether an error says that the table was dropped, cleared or renamed meanwhile. Then it is
     /// opened again when it is next used.
     pub(crate) fn is_gone(&mut self, number: u8, error: &StoreError) -> bool {
         let is_gone = error.kind() == ErrorKind::TableGone;

@@ -110,8 +110,8 @@ impl RawStore {
         self.run(py, |store| store.rename(name, to))
     }
 
-    fn empty(&self, name: &str, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |store| store.empty(name))
+    fn clear(&self, name: &str, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |store| store.clear(name))
     }
 
     fn accept_loss(&self, name: &str, py: Python<'_>) -> PyResult<Vec<String>> {

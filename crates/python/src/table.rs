@@ -195,7 +195,7 @@ impl RawTable {
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let bytes = self.key.encode(key)?;
-        self.run(key.py(), |table| table.exists(&bytes))
+        self.run(key.py(), |table| table.contains_key(&bytes))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

@@ -201,7 +201,7 @@ def test_tables_of_a_store(store: farslot.Store) -> None:
     store.rename("first", "second")
     with store.open_table("second") as second:
         second[b"key"] = b"value"
-    store.empty("second")
+    store.clear("second")
     assert len(store.open_table("second")) == 0
     store.drop("second")
     assert store.tables() == []

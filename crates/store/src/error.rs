@@ -103,9 +103,9 @@ pub enum StoreError {
         /// How often it was tried.
         attempts: u32,
     },
-    /// Another client empties the table, or has died in that, and this one may not end it.
-    #[error("the table {name:?} is being emptied, and was not open again within {}: try again", InWords(*.waited))]
-    BeingEmptied {
+    /// Another client clears the table, or has died in that, and this one may not end it.
+    #[error("the table {name:?} is being cleared, and was not open again within {}: try again", InWords(*.waited))]
+    BeingCleared {
         /// The table.
         name: String,
         /// How long it was waited for, in nanoseconds.
@@ -320,7 +320,7 @@ pub enum StoreError {
 /// for (number, error) in failed.failures() {
 ///     assert_eq!((*number, error.kind()), (1, ErrorKind::DoesNotFit));
 /// }
-/// assert!(codes.exists(b"fr")? && codes.exists(b"pl")?);
+/// assert!(codes.contains_key(b"fr")? && codes.contains_key(b"pl")?);
 /// # Ok(())
 /// # }
 /// ```
@@ -447,7 +447,7 @@ impl StoreError {
             }
             Self::CreationCancelled { .. }
             | Self::CatalogContended { .. }
-            | Self::BeingEmptied { .. }
+            | Self::BeingCleared { .. }
             | Self::Conflict { .. }
             | Self::ChangeCancelled => ErrorKind::Contended,
             Self::TableGone { .. } => ErrorKind::TableGone,

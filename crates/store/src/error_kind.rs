@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Unsupported,
     /// There is no such table.
     NoSuchTable,
-    /// The table was dropped, emptied or renamed by another client. What there is now can be
+    /// The table was dropped, cleared or renamed by another client. What there is now can be
     /// opened.
     TableGone,
     /// There is a table of that name.

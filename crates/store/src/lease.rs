@@ -2,7 +2,7 @@
 //! memory is the table's.
 //!
 //! The entry of a table in its node's catalog has a word that is the table's id, until the table is
-//! dropped, emptied or renamed. A client that has the table open has a *lease* on it: it has seen
+//! dropped, cleared or renamed. A client that has the table open has a *lease* on it: it has seen
 //! the word not longer than [`LEASE`](crate::catalog::LEASE) ago. Where the memory is mapped the
 //! word is looked at before
 //! every verb, which costs a load. Elsewhere it is read beside the verbs that the client posts,

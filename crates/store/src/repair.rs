@@ -19,7 +19,7 @@ impl Store {
     /// ([`ErrorKind::TableGone`](crate::ErrorKind::TableGone)). Other tables are used meanwhile.
     /// Takes as long as [`Store::drop_table`], and the time to read all memory that was ever taken
     /// and no other table has, which the machine gives to the node by that; while it does, the
-    /// catalog cannot be changed: no table can be made, dropped or emptied, and a node that ends
+    /// catalog cannot be changed: no table can be made, dropped or cleared, and a node that ends
     /// waits.
     ///
     /// A part of a table over several nodes that is among them is lost: its keys fail, as if its

@@ -414,7 +414,7 @@ impl Store {
     /// store.create("drafts", &TableOptions::default())?;
     /// let drafts = store.table("drafts")?;
     /// store.rename("drafts", "essays")?;
-    /// store.empty("essays")?;
+    /// store.clear("essays")?;
     /// store.drop_table("essays")?;
     /// assert_eq!(store.memory()?.taken, 0);
     /// assert_eq!(drafts.get(b"one").unwrap_err().kind(), ErrorKind::TableGone);
@@ -502,14 +502,14 @@ impl Store {
     /// let store = Store::embedded()?;
     /// store.create("drafts", &TableOptions::default())?;
     /// store.table("drafts")?.put(b"one", b"a text")?;
-    /// store.empty("drafts")?;
-    /// assert!(!store.table("drafts")?.exists(b"one")?);
+    /// store.clear("drafts")?;
+    /// assert!(!store.table("drafts")?.contains_key(b"one")?);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn empty(&self, name: &str) -> Result<()> {
+    pub fn clear(&self, name: &str) -> Result<()> {
         let nodes = &self.0.sessions.nodes;
-        self.change(async |endpoint| sharded::empty(endpoint, nodes, name).await)
+        self.change(async |endpoint| sharded::clear(endpoint, nodes, name).await)
     }
 
     /// Opens a table for this thread. Of a table over several nodes, a node that does not answer
@@ -519,7 +519,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchTable`]; [`StoreError::MissingNodes`] if the store's address does not
     /// name all nodes of the table, [`StoreError::ConflictingTables`] if it names those of two;
-    /// [`StoreError::BeingEmptied`] if somebody empties the table for more than a minute; or what
+    /// [`StoreError::BeingCleared`] if somebody clears the table for more than a minute; or what
     /// the fabric says.
     ///
     /// ```
@@ -557,8 +557,8 @@ impl Store {
     /// store.create("codes", &TableOptions::new(100).expiring(true))?;
     /// let stored = store.stored_table("codes")?;
     /// stored.put(b"ada", &Expiry::at_millis(1).stored(b"314159"))?;
-    /// assert!(stored.exists(b"ada")?);
-    /// assert!(!store.table("codes")?.exists(b"ada")?, "it expired in 1970");
+    /// assert!(stored.contains_key(b"ada")?);
+    /// assert!(!store.table("codes")?.contains_key(b"ada")?, "it expired in 1970");
     /// # Ok(())
     /// # }
     /// ```

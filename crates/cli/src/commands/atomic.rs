@@ -138,7 +138,7 @@ pub(crate) fn compare_and_set(args: CompareArgs, context: &Context) -> Result<()
 /// [`Failure::Told`] if it is not; what the fabric says.
 pub(crate) fn exists(args: ExistsArgs, context: &Context) -> Result<()> {
     let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
-    let exists = context.readable_table(&args.table)?.exists(&key)?;
+    let exists = context.readable_table(&args.table)?.contains_key(&key)?;
     if context.json {
         output::json(&serde_json::json!({ "table": args.table, "exists": exists }))?;
     }

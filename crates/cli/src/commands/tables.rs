@@ -1,4 +1,4 @@
-//! `farslot tables`, `drop`, `rename` and `empty`: which tables there are, and changing that.
+//! `farslot tables`, `drop`, `rename` and `clear`: which tables there are, and changing that.
 
 use crate::shape::{SchemeShape, described};
 use farslot::health::DamagedEntry;
@@ -71,9 +71,9 @@ pub(crate) fn drop_table(args: &TableNameArg, context: &Context) -> Result<()> {
 ///
 /// # Errors
 /// As [`drop_table`].
-pub(crate) fn empty(args: &TableNameArg, context: &Context) -> Result<()> {
-    context.store()?.empty(&args.table)?;
-    tell(context, "emptied", &args.table)
+pub(crate) fn clear(args: &TableNameArg, context: &Context) -> Result<()> {
+    context.store()?.clear(&args.table)?;
+    tell(context, "cleared", &args.table)
 }
 
 /// Gives a table another name.

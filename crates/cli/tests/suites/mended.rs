@@ -333,7 +333,7 @@ fn a_mistake_can_be_undone() {
     assert_eq!(node.json(["rename", "a", "c"])["table"], "c");
     assert_fails(&node.run(["get", "a", "k"]), 1, &["no table \"a\"", "b, c"]);
     assert_eq!(node.ok(["get", "c", "k"]), b"a\n");
-    assert_eq!(node.json(["empty", "c"])["emptied"], "c");
+    assert_eq!(node.json(["clear", "c"])["cleared"], "c");
     assert_eq!(node.count("c"), 0);
     assert_eq!(node.json(["stat"])["memory_taken"], taken);
     node.ok(["drop", "b"]);

@@ -139,7 +139,11 @@ impl Writers {
     fn check(&self, table: &Table) {
         for (writer, acknowledged) in self.acknowledged.iter().enumerate() {
             let count = acknowledged.load(Relaxed);
-            let is_lost = |number: &u64| !table.exists(key_of(writer, *number).as_bytes()).unwrap();
+            let is_lost = |number: &u64| {
+                !table
+                    .contains_key(key_of(writer, *number).as_bytes())
+                    .unwrap()
+            };
             let mut lost = (0..count).filter(is_lost);
             if let Some(first) = lost.next() {
                 let lost = 1 + lost.count();
@@ -147,7 +151,7 @@ impl Writers {
             }
         }
         for key in 0..OLD {
-            assert!(table.exists(format!("old-{key}").as_bytes()).unwrap());
+            assert!(table.contains_key(format!("old-{key}").as_bytes()).unwrap());
         }
     }
 }

@@ -222,8 +222,8 @@ pub enum FabricError {
         limit: u64,
     },
     /// The memory is no longer that of the table which the client has open: another client dropped,
-    /// emptied or renamed it. Nothing was posted.
-    #[error("the table at {at} was dropped, emptied or renamed by another client: open it again")]
+    /// cleared or renamed it. Nothing was posted.
+    #[error("the table at {at} was dropped, cleared or renamed by another client: open it again")]
     Reclaimed {
         /// The address of the verb.
         at: RemoteAddr,

@@ -333,7 +333,7 @@ fn a_table_that_was_dropped_is_made_anew() {
     client.expect(&[("SET a 1", "OK"), ("GET a", "\"1\"")]);
     store.drop_table("redis-0").unwrap();
     client.expect(&[("GET a", "nil"), ("SET a 2", "OK"), ("GET a", "\"2\"")]);
-    store.empty("redis-0").unwrap();
+    store.clear("redis-0").unwrap();
     client.expect(&[("INCR a", ":1"), ("DBSIZE", ":1")]);
 }
 

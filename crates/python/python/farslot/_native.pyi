@@ -95,7 +95,7 @@ class RawStore:
     def rename(self, name: str, to: str) -> None:
         """Gives a table another name. Whoever has it open opens it again."""
 
-    def empty(self, name: str) -> None:
+    def clear(self, name: str) -> None:
         """Takes all records out of a table. Whoever has it open opens it again."""
 
     def accept_loss(self, name: str) -> list[str]:

@@ -51,7 +51,7 @@ class NoSuchTableError(FarslotError, LookupError):
 
 
 class TableGoneError(FarslotError, LookupError):
-    """The table was dropped, emptied or renamed. What there is now can be opened."""
+    """The table was dropped, cleared or renamed. What there is now can be opened."""
 
 
 class TableExistsError(FarslotError):

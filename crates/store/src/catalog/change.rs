@@ -1,4 +1,4 @@
-//! Making, dropping, renaming and emptying tables.
+//! Making, dropping, renaming and clearing tables.
 //!
 //! **Making** a table finds a place that no table has, writes the record into an empty entry, and
 //! publishes it by one compare-and-swap.
@@ -10,16 +10,16 @@
 //! the entry is empty. A table whose client died half way is finished by whoever needs the room.
 //!
 //! **Renaming** publishes the record under the new name, in another entry, which says whose place
-//! it takes; the old entry is hidden from then on, and emptied. It is done or not done at any
+//! it takes; the old entry is hidden from then on, and cleared. It is done or not done at any
 //! moment, whoever dies when.
 //!
-//! **Emptying** takes three steps. The table is taken away: its record is published anew as for
-//! renaming, under the same name, by a word that says that it is being emptied. From then on nobody
-//! opens it, and clients that have it open notice when they next look. Then the one who empties it
+//! **Clearing** takes three steps. The table is taken away: its record is published anew as for
+//! renaming, under the same name, by a word that says that it is being cleared. From then on nobody
+//! opens it, and clients that have it open notice when they next look. Then the one who clears it
 //! waits as if it had been dropped. Then the table's bytes are made zeros, and it is open again:
 //! that is the one moment at which it becomes empty. What was acknowledged before took effect
 //! before, as no client's lease lasts so long; what is acknowledged later is in the table that is
-//! open. A table whose client died half way is emptied by whoever opens it (`sharded::find`).
+//! open. A table whose client died half way is cleared by whoever opens it (`sharded::find`).
 
 use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
 use super::listing::{CatalogSnapshot, Entry, Is, MOST_MAP_BYTES, too_long};
@@ -118,7 +118,7 @@ impl<'m> New<'m> {
             entry,
             restored: false,
             is_closed: false,
-            is_emptying: false,
+            is_clearing: false,
             is_told: false,
             of_pool: 0,
         }
@@ -351,9 +351,9 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
-    /// Takes a table away that is to be emptied: from now on nobody opens it, and it is gone for
+    /// Takes a table away that is to be cleared: from now on nobody opens it, and it is gone for
     /// clients that have it open. Nothing if there is none, or it is not of that creation.
-    pub(crate) async fn begin_emptying(
+    pub(crate) async fn begin_clearing(
         &self,
         name: &str,
         creation: Option<u64>,
@@ -364,11 +364,11 @@ impl<E: Endpoint> Catalog<'_, E> {
                 let Some((_, record)) = named(&snapshot, name, creation)? else {
                     return Ok(None);
                 };
-                let emptying = TableRecord {
-                    is_emptying: true,
+                let clearing = TableRecord {
+                    is_clearing: true,
                     ..record.clone()
                 };
-                Ok(Some(change.succeed(record, emptying, &snapshot).await?))
+                Ok(Some(change.succeed(record, clearing, &snapshot).await?))
             })
             .await
         };
@@ -380,7 +380,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// Makes a table empty that was taken away for that, and opens it, unless that was done.
     /// Whoever has not waited since then waits here, for clients that had it open.
-    pub(crate) async fn end_emptying(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
+    pub(crate) async fn end_clearing(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
         self.changing(async |change| {
             let snapshot = self.snapshot(true).await?;
             let [.., phase, _] = snapshot.header;
@@ -524,7 +524,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             return Ok(record);
         }
         // Should this client die before it is open, whoever opens it ends that.
-        (record.tag, record.is_emptying) = (draw_tag(&snapshot.segments), true);
+        (record.tag, record.is_clearing) = (draw_tag(&snapshot.segments), true);
         self.put_record(&record, snapshot).await?;
         let entry = catalog.entry(entry).await?;
         if !self.attach_first(&record).await? {
@@ -543,7 +543,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             .await?
         {
             true => {
-                record.is_emptying = false;
+                record.is_clearing = false;
                 Ok(record)
             }
             false => Err(StoreError::ChangeCancelled),
@@ -624,8 +624,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
         if record.restored {
             word = State::restored(word);
         }
-        if record.is_emptying {
-            word = State::emptying(word);
+        if record.is_clearing {
+            word = State::clearing(word);
         }
         match self.swap(at, 0, word).await? {
             true => Ok(()),

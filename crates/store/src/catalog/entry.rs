@@ -3,7 +3,7 @@
 //! ```text
 //! entry | state word | id word | versions | the table's record, as JSON |
 //! state 0                                                           empty: no other word is
-//!       | 2, 2 bits | retired, 1 | restored, 1 | emptying, 1 | length, 27 | checksum, 32 |
+//!       | 2, 2 bits | retired, 1 | restored, 1 | clearing, 1 | length, 27 | checksum, 32 |
 //!                                                                  a table
 //! id    the record's id for as long as the memory is the table's, inverted when it takes no writes
 //!       any more because its node ends; else 0
@@ -26,7 +26,7 @@ pub(super) const MOST_RECORD: usize = ENTRY_BYTES - RECORD_AT;
 
 const RETIRED: u64 = 1 << 61;
 const RESTORED: u64 = 1 << 60;
-const EMPTYING: u64 = 1 << 59;
+const CLEARING: u64 = 1 << 59;
 
 /// The id word of a table that takes no writes any more.
 pub(crate) const fn closed(id: u64) -> u64 {
@@ -44,8 +44,8 @@ pub(super) enum State {
         retired: bool,
         /// Whether its records came from a snapshot: what its node had lost of it is back.
         restored: bool,
-        /// Whether it is being emptied: nobody opens it before it is.
-        emptying: bool,
+        /// Whether it is being cleared: nobody opens it before it is.
+        clearing: bool,
     },
     /// A word that no client writes.
     Damaged,
@@ -53,7 +53,7 @@ pub(super) enum State {
 
 impl State {
     /// The bits that say what becomes of a table.
-    pub(super) const FLAGS: u64 = RETIRED | RESTORED | EMPTYING;
+    pub(super) const FLAGS: u64 = RETIRED | RESTORED | CLEARING;
 
     pub(super) const fn decode(word: u64) -> Self {
         if word == 0 {
@@ -66,7 +66,7 @@ impl State {
                 sum: word as u32,
                 retired: word & RETIRED != 0,
                 restored: word & RESTORED != 0,
-                emptying: word & EMPTYING != 0,
+                clearing: word & CLEARING != 0,
             },
             _ => Self::Damaged,
         }
@@ -77,14 +77,14 @@ impl State {
         2 << 62 | (record.len() as u64) << 32 | xxh3_64(record) & 0xffff_ffff
     }
 
-    /// The word of the same table while it is being emptied.
-    pub(super) const fn emptying(word: u64) -> u64 {
-        word | EMPTYING
+    /// The word of the same table while it is being cleared.
+    pub(super) const fn clearing(word: u64) -> u64 {
+        word | CLEARING
     }
 
     /// The word of the same table when it is open again.
     pub(super) const fn opened(word: u64) -> u64 {
-        word & !EMPTYING
+        word & !CLEARING
     }
 
     /// The word of the same table when it is retired.
@@ -143,13 +143,13 @@ mod tests {
         ] {
             assert_eq!(State::decode(word), State::Damaged, "{word:#x}");
         }
-        let word = State::emptying(State::table(b"{}"));
-        let decoded = |retired, restored, emptying| State::Table {
+        let word = State::clearing(State::table(b"{}"));
+        let decoded = |retired, restored, clearing| State::Table {
             len: 2,
             sum: word as u32,
             retired,
             restored,
-            emptying,
+            clearing,
         };
         assert_eq!(State::decode(word), decoded(false, false, true));
         assert_eq!(

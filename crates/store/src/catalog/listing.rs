@@ -40,8 +40,8 @@ pub struct Listing {
     pub damaged: Vec<DamagedEntry>,
     /// Tables that are gone, whose memory has still to be made zeros.
     pub(crate) retired: Vec<TableRecord>,
-    /// Tables that are being emptied: they are there, and nobody can open them.
-    pub emptying: Vec<TableRecord>,
+    /// Tables that are being cleared: they are there, and nobody can open them.
+    pub clearing: Vec<TableRecord>,
     /// How often damaged entries were cleared: parts of tables that were made before may be lost.
     pub(crate) repairs: u64,
 }
@@ -105,12 +105,12 @@ impl CatalogSnapshot {
             },
             ..record.clone()
         });
-        let (emptying, tables) = records.partition(|record| record.is_emptying);
+        let (clearing, tables) = records.partition(|record| record.is_clearing);
         Listing {
             tables,
             damaged: self.damaged().cloned().collect(),
             retired: self.retired().cloned().collect(),
-            emptying,
+            clearing,
             repairs: self.header[(REPAIRS_AT / 8) as usize],
         }
     }
@@ -391,13 +391,13 @@ fn what_is_in(number: usize, bytes: &[u8], region_bytes: u64) -> (Is, bool) {
         let reason = "its checksum does not fit".into();
         return (damaged(number, Some(json), reason), true);
     }
-    let (retired, restored, is_emptying) = match state {
+    let (retired, restored, is_clearing) = match state {
         State::Table {
             retired,
             restored,
-            emptying,
+            clearing,
             ..
-        } => (retired, restored, emptying),
+        } => (retired, restored, clearing),
         State::Empty | State::Damaged => (false, false, false),
     };
     let mut record: TableRecord = match serde_json::from_slice(json) {
@@ -420,7 +420,7 @@ fn what_is_in(number: usize, bytes: &[u8], region_bytes: u64) -> (Is, bool) {
     let record = TableRecord {
         entry: number,
         restored,
-        is_emptying,
+        is_clearing,
         is_closed,
         ..record
     };

@@ -8,7 +8,7 @@
 //! A table takes a segment by a swap of its word, and then has its list name it by another; of two
 //! clients who do that for the same addresses one gives its segment back. Nobody holds the
 //! catalog's lock for that. Segments come back under the lock alone: of a table that was dropped or
-//! emptied, of clients that died between the two swaps, and of tables that do not need theirs while
+//! cleared, of clients that died between the two swaps, and of tables that do not need theirs while
 //! another does ([`Reclaiming`](super::reclaim)).
 //!
 //! Tables that lie in one piece take the segments that they lie in; the pool's are taken from the

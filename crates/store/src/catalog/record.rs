@@ -287,10 +287,10 @@ pub struct TableRecord {
     /// Which partition this is, of a table that is spread over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
-    /// Drawn when the record was written: a table that was emptied or renamed has another. Never 0.
+    /// Drawn when the record was written: a table that was cleared or renamed has another. Never 0.
     #[serde(default)]
     pub id: u64,
-    /// The id of the table in whose place this one has come, if it was made by emptying or renaming
+    /// The id of the table in whose place this one has come, if it was made by clearing or renaming
     /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) replaces: Option<u64>,
@@ -303,9 +303,9 @@ pub struct TableRecord {
     /// Whether its id word said that it takes no writes any more.
     #[serde(skip)]
     pub(crate) is_closed: bool,
-    /// Whether it is being emptied: nobody opens it before it is.
+    /// Whether it is being cleared: nobody opens it before it is.
     #[serde(skip)]
-    pub(crate) is_emptying: bool,
+    pub(crate) is_clearing: bool,
     /// Bytes of the segments that it has, where these were counted.
     #[serde(skip)]
     pub(crate) of_pool: u64,

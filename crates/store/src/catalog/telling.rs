@@ -70,7 +70,7 @@ pub(crate) fn tables_from(
     Ok(told)
 }
 
-/// The record of the table of this id; nothing if there is none, or it is being emptied: nobody
+/// The record of the table of this id; nothing if there is none, or it is being cleared: nobody
 /// opens it before it is. Only what has the id is parsed, so that asking for tables that are none
 /// takes the owner a word of each entry.
 ///
@@ -89,7 +89,7 @@ pub(crate) fn record_of(
         if [id, closed(id)].contains(&word)
             && let Is::Table(record) = entry_of(memory, number)?.0.is
             && record.id == id
-            && !record.is_emptying
+            && !record.is_clearing
         {
             return Ok(Some(record));
         }
@@ -98,7 +98,7 @@ pub(crate) fn record_of(
 }
 
 /// The id of the table that has come in the place of the one of this id, which was renamed or
-/// emptied: nothing if there is none.
+/// cleared: nothing if there is none.
 ///
 /// # Errors
 /// What the memory says.

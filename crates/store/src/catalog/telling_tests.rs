@@ -284,15 +284,15 @@ fn a_table_is_found_by_its_id_and_nothing_else_is_parsed() {
             }
         }
     }
-    // One that is being emptied is opened by nobody.
+    // One that is being cleared is opened by nobody.
     let Is::Table(there) = &entries[0].is else {
         panic!("{entries:?}");
     };
-    let mut emptying = memory.clone();
+    let mut clearing = memory.clone();
     let at = entry_at(NodeId(0), entries[0].number).offset;
-    let word = emptying.load(at).unwrap();
-    emptying.store(at, State::emptying(word)).unwrap();
-    assert_eq!(record_of(&emptying, there.id), Ok(None));
+    let word = clearing.load(at).unwrap();
+    clearing.store(at, State::clearing(word)).unwrap();
+    assert_eq!(record_of(&clearing, there.id), Ok(None));
 
     memory.copied.set(0);
     for id in [0, u64::MAX, 1, 0xdead_beef] {

@@ -28,7 +28,7 @@ impl Opener {
     }
 
     /// Whether an operation failed because the table is to be opened again: another client has
-    /// dropped, emptied or renamed it, or its only node has come back.
+    /// dropped, cleared or renamed it, or its only node has come back.
     pub(super) fn is_gone(&self, table: &Table, error: &StoreError) -> bool {
         let is_on_one = table.record().partition.is_none();
         match (error, error.kind()) {

@@ -356,7 +356,7 @@ fn a_table_that_was_emptied_is_opened_again() {
     block_on(async {
         handle.put(b"k", b"v").await.unwrap();
         assert_eq!(handle.get(b"k").await.unwrap().unwrap(), b"v");
-        store.empty("t").unwrap();
+        store.clear("t").unwrap();
         let refused = handle.get(b"k").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TableGone);
         assert_eq!(handle.get(b"k").await.unwrap(), None);
@@ -468,7 +468,7 @@ fn many_tasks_share_a_queue_which_is_opened_again_when_it_was_emptied() {
         assert_eq!(full.kind(), ErrorKind::Full);
         let front = handle.front().await.unwrap();
         assert_eq!(handle.pop().await.unwrap(), front);
-        store.empty("q").unwrap();
+        store.clear("q").unwrap();
         let gone = handle.pop().await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::TableGone);
         assert_eq!(handle.pop().await.unwrap(), None);

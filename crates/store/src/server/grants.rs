@@ -159,7 +159,7 @@ impl Server {
     }
 
     /// The ids of the tables of a grant, in its order: they change when one is dropped and made
-    /// anew, emptied or renamed. What was granted is then another table's memory soon, and the
+    /// anew, cleared or renamed. What was granted is then another table's memory soon, and the
     /// grant to be ended or made anew.
     ///
     /// # Errors

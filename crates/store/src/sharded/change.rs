@@ -1,4 +1,4 @@
-//! Dropping, renaming and emptying tables, on all nodes that have a part of one.
+//! Dropping, renaming and clearing tables, on all nodes that have a part of one.
 //!
 //! A table over several nodes is dropped in two steps, so that nobody brings back a part of it: all
 //! its parts are retired before the memory of any is freed, and where one is retired nobody makes
@@ -148,12 +148,12 @@ pub(crate) async fn mark_restored<E: Endpoint>(
 
 /// Takes all records out of a table: all its parts are taken away before any is open again, so that
 /// there is a moment at which no client has any of it open.
-pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> Result<()> {
+pub(crate) async fn clear<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &str) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
     let (mut begun, mut failed) = (Vec::with_capacity(parts.nodes.len()), None);
     for node in parts.nodes {
         match Catalog::new(endpoint, node)?
-            .begin_emptying(name, parts.creation)
+            .begin_clearing(name, parts.creation)
             .await
         {
             Ok(record) => begun.extend(record.map(|record| (node, record))),
@@ -169,7 +169,7 @@ pub(crate) async fn empty<E: Endpoint>(endpoint: &E, nodes: &StoreNodes, name: &
     }
     for (node, record) in &begun {
         let catalog = Catalog::new(endpoint, *node)?;
-        let opened = catalog.end_emptying(record, true).await;
+        let opened = catalog.end_clearing(record, true).await;
         opened.map_err(|error| nodes.named(*node, error))?;
     }
     failed.map_or(Ok(()), Err)

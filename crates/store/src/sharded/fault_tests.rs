@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 mod caches;
 mod calls;
+mod clearing;
 mod dropping;
-mod emptying;
 mod pooling;
 mod slow_links;
 

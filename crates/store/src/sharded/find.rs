@@ -122,19 +122,19 @@ pub(crate) const fn is_absence(error: &FabricError) -> bool {
     error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
 }
 
-/// What is waited between two looks at a table that is being emptied.
+/// What is waited between two looks at a table that is being cleared.
 const PAUSE: Nanos = 25_000_000;
-/// After this, whoever empties a table is taken for dead.
+/// After this, whoever clears a table is taken for dead.
 const LONGEST_EMPTYING: Nanos = 4 * GRACE;
-/// After this a table that is being emptied is no longer waited for.
+/// After this a table that is being cleared is no longer waited for.
 const PATIENCE: Nanos = 60_000_000_000;
 
-/// Finds a table by its name. One that is being emptied is waited for; if the client that empties
+/// Finds a table by its name. One that is being cleared is waited for; if the client that clears
 /// it has died, this one does it.
 ///
 /// # Errors
 /// [`StoreError::NoSuchTable`], [`StoreError::ConflictingTables`], [`StoreError::MissingNodes`],
-/// [`StoreError::DamagedMap`], [`StoreError::BeingEmptied`], or what the fabric says of every node.
+/// [`StoreError::DamagedMap`], [`StoreError::BeingCleared`], or what the fabric says of every node.
 pub(crate) async fn find<E: Endpoint>(
     endpoint: &E,
     nodes: &StoreNodes,
@@ -144,27 +144,27 @@ pub(crate) async fn find<E: Endpoint>(
     loop {
         let since = endpoint.now();
         let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
-        let emptying: Vec<_> = (0..)
+        let clearing: Vec<_> = (0..)
             .map(NodeId)
             .zip(&listings)
             .filter_map(|(node, listing)| Some((node, listing.as_ref().ok()?)))
-            .flat_map(|(node, listing)| listing.emptying.iter().map(move |record| (node, record)))
+            .flat_map(|(node, listing)| listing.clearing.iter().map(move |record| (node, record)))
             .filter(|(_, record)| record.name == name)
             .collect();
-        if emptying.is_empty() {
+        if clearing.is_empty() {
             return find_in(endpoint, nodes, name, listings, since).await;
         }
         let waited = since.saturating_sub(begun);
         if waited > PATIENCE {
-            return Err(StoreError::BeingEmptied {
+            return Err(StoreError::BeingCleared {
                 name: name.into(),
                 waited,
             });
         }
         if waited > LONGEST_EMPTYING {
-            for (node, record) in emptying {
+            for (node, record) in clearing {
                 match Catalog::new(endpoint, node)?
-                    .end_emptying(record, false)
+                    .end_clearing(record, false)
                     .await
                 {
                     // Somebody else has to: this client may only read.

@@ -33,7 +33,7 @@ mod session;
 #[cfg(test)]
 mod fault_tests;
 
-pub(crate) use change::{drop_table, empty, mark_restored, rename};
+pub(crate) use change::{clear, drop_table, mark_restored, rename};
 pub(crate) use create::{NewTable, create, create_on_one};
 use find::PartitionPlace;
 pub(crate) use find::{LocatedTable, ShardedLocation, ask_all, find, nodes_of};

@@ -132,7 +132,7 @@ pub enum SnapshotError {
         /// The table.
         table: String,
     },
-    /// The table was dropped, emptied or renamed meanwhile, or one of its nodes came back empty.
+    /// The table was dropped, cleared or renamed meanwhile, or one of its nodes came back empty.
     #[error("the table {table:?} was replaced by another meanwhile: begin again")]
     Replaced {
         /// The table.

@@ -47,7 +47,7 @@ impl Table {
     /// assert!(left.unwrap() <= Duration::from_secs(1_800));
     ///
     /// sessions.set_time_to_live(b"ada", Some(Duration::ZERO))?;
-    /// assert!(!sessions.exists(b"ada")?);
+    /// assert!(!sessions.contains_key(b"ada")?);
     /// # Ok(())
     /// # }
     /// ```
@@ -77,7 +77,7 @@ impl Table {
     /// sessions.put_many_for(&all, Duration::from_secs(1_800), |at, added| {
     ///     assert!(added, "record {at} has a new key");
     /// })?;
-    /// assert!(sessions.exists(b"bob")?);
+    /// assert!(sessions.contains_key(b"bob")?);
     /// # Ok(())
     /// # }
     /// ```
@@ -112,8 +112,8 @@ impl Table {
     /// sessions.put_many_until(&all, |at, added| {
     ///     assert!(added, "record {at} has a new key");
     /// })?;
-    /// assert!(sessions.exists(b"ada")?);
-    /// assert!(!sessions.exists(b"bob")?, "it expired in 1970");
+    /// assert!(sessions.contains_key(b"ada")?);
+    /// assert!(!sessions.contains_key(b"bob")?, "it expired in 1970");
     /// # Ok(())
     /// # }
     /// ```

@@ -244,12 +244,12 @@ impl Table {
     /// # store.create("stock", &TableOptions::new(100).values(FieldSize::UpTo(8)))?;
     /// # let stock = store.table("stock")?;
     /// stock.put(b"pears", b"7")?;
-    /// assert!(stock.exists(b"pears")?);
-    /// assert!(!stock.exists(b"figs")?);
+    /// assert!(stock.contains_key(b"pears")?);
+    /// assert!(!stock.contains_key(b"figs")?);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn exists(&self, key: &[u8]) -> Result<bool> {
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool> {
         Ok(self.session.get(key)?.is_some())
     }
 

@@ -51,7 +51,7 @@ fn churn(store: &Store, live: u64, all: u64) {
     }
     assert!(
         !table
-            .exists((all - live - 1).to_string().as_bytes())
+            .contains_key((all - live - 1).to_string().as_bytes())
             .unwrap()
     );
     assert_eq!(table.survey().unwrap().live(), live);
@@ -140,7 +140,7 @@ fn values_are_replaced_and_counted_up_in_one_step() {
     for name in ["race", "linear"] {
         let table = store.table(name).unwrap();
         assert_eq!(table.get_or(b"k", b"none").unwrap(), b"none");
-        assert!(!table.exists(b"k").unwrap());
+        assert!(!table.contains_key(b"k").unwrap());
         assert!(!table.compare_and_set(b"k", Some(b""), b"1").unwrap());
         assert!(table.compare_and_set(b"k", None, b"1").unwrap());
         assert!(!table.compare_and_set(b"k", None, b"2").unwrap());
@@ -164,7 +164,7 @@ fn values_are_replaced_and_counted_up_in_one_step() {
         );
         assert!(table.compare_and_remove(b"k", b"three").unwrap());
         assert!(!table.compare_and_remove(b"k", b"three").unwrap());
-        assert!(!table.exists(b"k").unwrap());
+        assert!(!table.contains_key(b"k").unwrap());
         // None is lost, however many count.
         let (threads, each) = (4, 300);
         std::thread::scope(|scope| {

@@ -196,7 +196,7 @@ fn batch(
     for key in &keys {
         let there = model.get(&u32::from_le_bytes(*key));
         assert_eq!(table.get(key).unwrap().as_deref(), there.map(|it| &it[..]));
-        assert_eq!(table.exists(key).unwrap(), there.is_some());
+        assert_eq!(table.contains_key(key).unwrap(), there.is_some());
     }
 }
 
@@ -359,7 +359,7 @@ fn a_server_removes_what_has_expired_from_its_part_of_every_table() {
     assert_eq!(servers.iter().map(Server::expired).sum::<u64>(), 200);
 }
 
-/// What a snapshot has, and what a table that is emptied or made anew is, knows of it too.
+/// What a snapshot has, and what a table that is cleared or made anew is, knows of it too.
 #[test]
 fn times_to_live_come_back_from_a_snapshot() {
     let store = Store::embedded_with(64 * MIB, OpenOptions::default()).unwrap();
@@ -379,7 +379,7 @@ fn times_to_live_come_back_from_a_snapshot() {
     let (value, left) = at(b"long").unwrap();
     assert!(value == b"2" && left.unwrap() > LONG / 2, "{left:?}");
     assert_eq!(at(b"ever"), Some((b"3".to_vec(), None)));
-    store.empty("t").unwrap();
+    store.clear("t").unwrap();
     let table = store.table("t").unwrap();
     table.put_for(b"k", b"v", LONG).unwrap();
     let stored = store.stored_table("t").unwrap().get(b"k").unwrap().unwrap();

@@ -5,13 +5,13 @@ mod caches;
 mod callers;
 mod calls;
 mod catalog;
+mod cleared;
 mod cuckoo;
 mod damage;
 #[path = "../common/damaged.rs"]
 mod damaged;
 mod default;
 mod duo_threads;
-mod emptied;
 mod ended;
 mod expiry;
 mod grants;

@@ -1,16 +1,16 @@
-//! Tables that are made, filled, emptied and dropped for a long time, by many threads at once.
+//! Tables that are made, filled, cleared and dropped for a long time, by many threads at once.
 
 use farslot::{Server, Store, Table, TableOptions};
 use std::thread;
 
 const MEMORY: u64 = 128 << 20;
-/// Tables that are there all along and are emptied now and then, as Redis's databases are.
+/// Tables that are there all along and are cleared now and then, as Redis's databases are.
 const DATABASES: u64 = 16;
 /// Names of those that come and go.
 const NAMES: u64 = 100;
 const THREADS: u64 = 8;
 const PUTS: u64 = 125;
-/// A database is emptied after so many rounds.
+/// A database is cleared after so many rounds.
 const EMPTIED_AFTER: u64 = 4;
 const SIZES: [usize; 7] = [10, 100, 1_000, 30, 5_000, 60_000, 300];
 
@@ -43,7 +43,7 @@ fn work(store: &Store, thread: u64, round: u64) {
     for database in (thread..DATABASES).step_by(THREADS as usize) {
         let name = format!("db{database}");
         if (round + database).is_multiple_of(EMPTIED_AFTER) {
-            store.empty(&name).unwrap();
+            store.clear(&name).unwrap();
         }
         let table = store.table(&name).unwrap();
         fill(&table, round);

@@ -127,7 +127,7 @@ fn use_all(store: &Store, table: &str, others: &[&str]) {
         store.create("new", &TableOptions::new(8)).map(drop),
         store.drop_table(table),
         store.rename(table, "new"),
-        store.empty(table),
+        store.clear(table),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AccessDenied, "{error}");
@@ -355,14 +355,14 @@ fn a_table_that_is_emptied_is_opened_anew_by_the_holder_of_its_prefix() {
     assert_eq!(table.get(&[1; 8]), Ok(Some(vec![2; 8])));
     std::thread::scope(|scope| {
         let admin = server.store().clone();
-        let emptying = scope.spawn(move || admin.empty("b"));
+        let clearing = scope.spawn(move || admin.clear("b"));
         // Whoever opens it meanwhile waits.
-        while !emptying.is_finished() {
+        while !clearing.is_finished() {
             if let Ok(table) = store.table("b") {
                 let _ = table.get(&[1; 8]);
             }
         }
-        emptying.join().unwrap().unwrap();
+        clearing.join().unwrap().unwrap();
     });
     let table = store.table("b").unwrap();
     assert_eq!(table.get(&[1; 8]), Ok(None));

@@ -153,12 +153,12 @@ pub fn tables_are_dropped_renamed_and_emptied_under_their_users<S: TestStore>() 
         assert_eq!(missing.kind(), ErrorKind::NoSuchTable);
         let renamed = others.table("renamed").unwrap();
         assert_eq!(renamed.get(&[0; 8]).unwrap().unwrap(), [7; 8]);
-        store.empty("renamed").unwrap();
+        store.clear("renamed").unwrap();
         let read = renamed.get(&[0; 8]).unwrap_err();
         assert_eq!(read.kind(), ErrorKind::TableGone, "{read}");
-        let emptied = others.table("renamed").unwrap();
-        assert_eq!(emptied.get(&[0; 8]).unwrap(), None);
-        assert_eq!(emptied.survey().unwrap().live(), 0);
+        let cleared = others.table("renamed").unwrap();
+        assert_eq!(cleared.get(&[0; 8]).unwrap(), None);
+        assert_eq!(cleared.survey().unwrap().live(), 0);
         store.rename("renamed", name).unwrap();
         gone("named as before");
     }
@@ -172,7 +172,7 @@ pub fn tables_are_dropped_renamed_and_emptied_under_their_users<S: TestStore>() 
     for change in [
         store.drop_table("none"),
         store.rename("none", "some"),
-        store.empty("none"),
+        store.clear("none"),
     ] {
         assert_eq!(change.unwrap_err().kind(), ErrorKind::NoSuchTable);
     }
@@ -211,7 +211,7 @@ pub fn the_entries_and_the_memory_of_dropped_tables_are_used_again<S: TestStore>
         drop(table);
         if round % 2 == 0 {
             // There is no room for two of them.
-            store.empty("t").unwrap();
+            store.clear("t").unwrap();
             let table = store.table("t").unwrap();
             assert_eq!(table.survey().unwrap().live(), 0);
             assert_eq!(table.record().offset, made.offset);

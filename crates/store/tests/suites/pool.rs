@@ -129,7 +129,7 @@ pub fn dropped_tables_leave_nothing<S: TestStore>() {
         }
         drop(tables);
         if round == 1 {
-            store.empty("b").unwrap();
+            store.clear("b").unwrap();
             let table = store.table("b").unwrap();
             assert_eq!(table.get(&key_of(0)), Ok(None));
             assert_eq!(table.put(&key_of(0), b"again"), Ok(true));

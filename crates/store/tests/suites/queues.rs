@@ -160,12 +160,12 @@ pub fn a_queue_is_listed_renamed_emptied_and_dropped<S: TestStore>() {
     let renamed = store.queue("r").unwrap();
     assert_eq!(renamed.pop().unwrap().as_deref(), Some(&b"one"[..]));
     assert_eq!(old.pop().unwrap_err().kind(), ErrorKind::TableGone);
-    store.empty("r").unwrap();
-    let emptied = store.queue("r").unwrap();
-    assert_eq!(emptied.pop(), Ok(None));
-    assert_eq!(emptied.push(b"three"), Ok(0));
+    store.clear("r").unwrap();
+    let cleared = store.queue("r").unwrap();
+    assert_eq!(cleared.pop(), Ok(None));
+    assert_eq!(cleared.push(b"three"), Ok(0));
     store.drop_table("r").unwrap();
-    for gone in [emptied.push(b"four").map(drop), emptied.pop().map(drop)] {
+    for gone in [cleared.push(b"four").map(drop), cleared.pop().map(drop)] {
         assert_eq!(gone.unwrap_err().kind(), ErrorKind::TableGone);
     }
     let refused = store.queue("r").unwrap_err();

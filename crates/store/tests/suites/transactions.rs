@@ -333,7 +333,7 @@ pub fn a_table_that_is_made_again_is_found_again<S: TestStore>() {
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::TableGone);
     store.transaction(|t| t.put("t", b"a", b"2")).unwrap();
     assert_eq!(store.table("t").unwrap().get(b"a"), Ok(Some(b"2".to_vec())));
-    store.empty("t").unwrap();
+    store.clear("t").unwrap();
     assert_eq!(store.table("t").unwrap().get(b"a"), Ok(None));
 }
 

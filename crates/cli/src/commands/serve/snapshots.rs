@@ -264,8 +264,8 @@ impl SnapshotKeeper {
                 return output::note(format_args!("no snapshots: {error}"));
             }
         };
-        // What has not been emptied yet is restored as it was.
-        let mut all_written = listing.damaged.is_empty() && listing.emptying.is_empty();
+        // What has not been cleared yet is restored as it was.
+        let mut all_written = listing.damaged.is_empty() && listing.clearing.is_empty();
         for damaged in &listing.damaged {
             output::note(format_args!("no new snapshot: {damaged}"));
         }

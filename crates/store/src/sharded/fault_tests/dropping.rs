@@ -1,7 +1,7 @@
-//! Tables that are dropped, renamed, emptied and made anew at the same place, while others use them
+//! Tables that are dropped, renamed, cleared and made anew at the same place, while others use them
 //! and clients die.
 
-use super::super::{drop_table, empty, rename};
+use super::super::{clear, drop_table, rename};
 use super::slow_links::{over_links_of, patient};
 use super::*;
 use crate::calls::owner::registry::serve_simulated;
@@ -210,7 +210,7 @@ async fn changer(endpoint: Rc<Leased>, seed: u64) -> Met {
         let other = NAMES[rng.random_range(0..2)];
         let changed = match rng.random_range(0..6) {
             0 | 1 => drop_table(&*endpoint, &nodes, name).await,
-            2 => empty(&*endpoint, &nodes, name).await,
+            2 => clear(&*endpoint, &nodes, name).await,
             3 => rename(&*endpoint, &nodes, name, other).await,
             _ => {
                 let scheme = schemes()[rng.random_range(0..SchemeKind::ALL.len())].clone();

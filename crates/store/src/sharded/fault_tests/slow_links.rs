@@ -1,6 +1,6 @@
 //! Links of seconds.
 
-use super::super::{drop_table, empty};
+use super::super::{clear, drop_table};
 use super::*;
 use crate::ErrorKind;
 use crate::catalog::LEASE;
@@ -50,7 +50,7 @@ fn tables_are_made_used_emptied_and_dropped_over_links_of_a_second() {
                 let found = table.get(&key(number)).await.unwrap();
                 assert_eq!(found.as_deref(), Some(&value(number)[..]));
             }
-            empty(&*endpoint, &nodes(), "t").await.unwrap();
+            clear(&*endpoint, &nodes(), "t").await.unwrap();
             let gone = table.get(&key(0)).await.unwrap_err();
             assert_eq!(gone.kind(), ErrorKind::TableGone, "{gone}");
         }

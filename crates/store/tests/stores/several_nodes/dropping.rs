@@ -1,4 +1,4 @@
-//! Tables over several nodes, dropped, renamed and emptied.
+//! Tables over several nodes, dropped, renamed and cleared.
 
 use farslot::{ErrorKind, FieldSize, Store, TableOptions};
 
@@ -23,17 +23,17 @@ fn all_parts_of_a_table_go_together() {
         let gone = table.get(&key.to_le_bytes()).unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::TableGone, "{gone}");
     }
-    store.empty("u").unwrap();
-    let emptied = store.table("u").unwrap();
+    store.clear("u").unwrap();
+    let cleared = store.table("u").unwrap();
     for key in keys.clone() {
         let gone = renamed.put(&key.to_le_bytes(), b"late").unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::TableGone, "{gone}");
-        assert_eq!(emptied.get(&key.to_le_bytes()).unwrap(), None);
-        emptied.put(&key.to_le_bytes(), b"again").unwrap();
+        assert_eq!(cleared.get(&key.to_le_bytes()).unwrap(), None);
+        cleared.put(&key.to_le_bytes(), b"again").unwrap();
     }
     store.drop_table("u").unwrap();
     assert_eq!(
-        emptied.get(&[0; 4]).unwrap_err().kind(),
+        cleared.get(&[0; 4]).unwrap_err().kind(),
         ErrorKind::TableGone
     );
     assert_eq!(store.memory().unwrap(), before);

@@ -184,7 +184,7 @@ fn a_node_that_ends_takes_no_writes_and_answers_lookups() {
     assert!((140..260).contains(&refused), "{refused}");
     for refused in [
         store.create("u", &options(10)).map(drop),
-        store.empty("t"),
+        store.clear("t"),
         store.rename("t", "u"),
         store.drop_table("t"),
     ] {

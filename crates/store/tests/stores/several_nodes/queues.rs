@@ -55,7 +55,7 @@ fn queues_lie_on_one_node_each_and_all_nodes_have_some() {
     let refused = store.create("t", &options(20).queue()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TableExists);
     store.rename("q0", "r").unwrap();
-    store.empty("r").unwrap();
+    store.clear("r").unwrap();
     assert_eq!(store.queue("r").unwrap().pop(), Ok(None));
     store.drop_table("q1").unwrap();
     let names = store.tables().unwrap().into_iter().map(|table| table.name);

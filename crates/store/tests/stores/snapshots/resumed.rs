@@ -293,7 +293,7 @@ fn what_is_left_of_another_table_is_not_continued() {
     let stopped = store.snapshot("t", directory.path(), &stop).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Closed);
     assert!(!snapshot_path(directory.path(), "t").exists());
-    store.empty("t").unwrap();
+    store.clear("t").unwrap();
     let table = store.table("t").unwrap();
     fill(&table, &records[..1]);
     let taken = store.snapshot("t", directory.path(), &go_on).unwrap();

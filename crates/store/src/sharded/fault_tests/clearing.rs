@@ -1,4 +1,4 @@
-//! Tables that are emptied while others use them, and clients that die in that: a key becomes
+//! Tables that are cleared while others use them, and clients that die in that: a key becomes
 //! absent at one moment, and what is acknowledged after it stays.
 
 use super::super::change;
@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, LEASE};
 use farslot_check::OpId;
 use std::cell::RefCell;
 
-/// How a table is emptied.
+/// How a table is cleared.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     AsItIs,
@@ -21,8 +21,8 @@ enum How {
 struct Met {
     /// Operations that found that the table was another.
     gone: u64,
-    /// Tables that were emptied by the client that began to.
-    emptied: u64,
+    /// Tables that were cleared by the client that began to.
+    cleared: u64,
 }
 
 async fn operate(table: &ShardedTable, op: &TableOp<u64>, key: &[u8]) -> Result<TableRet<u64>> {
@@ -81,17 +81,17 @@ async fn emptier(
         let ids = (0..KEYS).map(|of_key| record.invoke(8, of_key, Op::Lose, now));
         begun.replace(ids.collect());
         match how {
-            How::AsItIs => change::empty(&*endpoint, &nodes(), "t").await.unwrap(),
+            How::AsItIs => change::clear(&*endpoint, &nodes(), "t").await.unwrap(),
             How::WithoutWaiting => {
                 for node in (0..NODES).map(NodeId) {
                     let catalog = Catalog::new(&*endpoint, node).unwrap();
                     let creation = new_table(&scheme_of(seed), seed).creation;
                     let begun = catalog
-                        .begin_emptying("t", Some(creation))
+                        .begin_clearing("t", Some(creation))
                         .await
                         .unwrap()
                         .unwrap();
-                    catalog.end_emptying(&begun, true).await.unwrap();
+                    catalog.end_clearing(&begun, true).await.unwrap();
                 }
             }
         }
@@ -121,19 +121,19 @@ fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), Strin
     serve_simulated(&world, NODES);
     make(&world, &scheme_of(seed), seed);
     let mut simulation = Simulation::new(world.clone());
-    let empties = simulation.add_client(HostId(0), limits());
+    let clears = simulation.add_client(HostId(0), limits());
     let mut faults = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
     if how == How::AsItIs && seed.is_multiple_of(2) {
         faults.client_stops.push(ClientStop {
-            client: empties,
+            client: clears,
             when: When::AfterVerbs(rng.random_range(1..450)),
         });
     }
     world.set_faults(faults);
     let (record, begun) = (Record::new(), Rc::default());
-    let emptied = {
+    let cleared = {
         let (record, begun) = (record.clone(), Rc::clone(&begun));
-        simulation.spawn(empties, async move |endpoint| {
+        simulation.spawn(clears, async move |endpoint| {
             emptier(endpoint, how, record, begun, seed).await
         })
     };
@@ -148,7 +148,7 @@ fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), Strin
         .collect();
     run(&mut simulation, seed);
     met.gone += users.iter().filter_map(|user| user.try_take()).sum::<u64>();
-    met.emptied += emptied.try_take().unwrap_or(0);
+    met.cleared += cleared.try_take().unwrap_or(0);
     for id in begun.take() {
         record.in_doubt(id, world.now());
     }
@@ -176,7 +176,7 @@ fn a_table_becomes_empty_at_one_moment() {
         }
     }
     println!("{met:?}");
-    assert!(met.gone > 60 && met.emptied >= 30, "{met:?}");
+    assert!(met.gone > 60 && met.cleared >= 30, "{met:?}");
 }
 
 #[test]

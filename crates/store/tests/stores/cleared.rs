@@ -1,4 +1,4 @@
-//! A table that is emptied over TCP while several clients write: what is acknowledged after the
+//! A table that is cleared over TCP while several clients write: what is acknowledged after the
 //! moment stays.
 
 use crate::calls::{MIB, by, open, serve};
@@ -69,7 +69,7 @@ fn empty_under_writers(access: Access) {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    let (done, emptied) = std::thread::scope(|threads| {
+    let (done, cleared) = std::thread::scope(|threads| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (address, acknowledged, ends) = (&address, &acknowledged, &ends);
@@ -80,22 +80,22 @@ fn empty_under_writers(access: Access) {
             })
             .collect();
         wait_for(500);
-        let emptied = Instant::now();
-        store.empty("t").unwrap();
+        let cleared = Instant::now();
+        store.clear("t").unwrap();
         wait_for(500);
         ends.store(true, Ordering::Release);
         let done: Vec<_> = writers
             .into_iter()
             .map(|writer| writer.join().unwrap())
             .collect();
-        (done, emptied)
+        (done, cleared)
     });
     let first = done.iter().flat_map(|done| &done.opened).min().unwrap();
     let table = store.table("t").unwrap();
     let (mut before, mut after) = (0, 0);
     for (key, begun, ended) in done.iter().flat_map(|done| &done.put) {
-        let is_there = table.exists(key).unwrap();
-        if *ended < emptied {
+        let is_there = table.contains_key(key).unwrap();
+        if *ended < cleared {
             before += 1;
             assert!(!is_there, "{key:?} was there before, and is again");
         } else if begun > first {
