@@ -223,10 +223,10 @@ fn names_of_sharded_tables<E>(answers: &[std::result::Result<NodeAnswer, E>]) ->
         .flatten()
         .flat_map(|answer| &answer.listing.tables);
     let is_refused = |of: &Partition| of.on_restart == OnRestart::Refuse;
-    let spread = tables
+    let sharded = tables
         .filter(|table| !table.is_part_being_restored())
         .filter(|table| table.partition.as_ref().is_some_and(is_refused));
-    spread.map(|table| table.name.clone()).collect()
+    sharded.map(|table| table.name.clone()).collect()
 }
 
 impl NodeAnswer {

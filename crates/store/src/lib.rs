@@ -25,7 +25,7 @@
 //! | `shm://NAME` | of a process on this host, served under that name |
 //! | `tcp://HOST:PORT` | of a process on any host, served at that address |
 //! | `tcps://HOST:PORT` | the same, under TLS: [`OpenOptions::tls`], and the feature `tls` |
-//! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are spread over all of them |
+//! | `tcp://HOST:PORT,HOST:PORT,...` | of several processes: tables are sharded over all of them |
 //! | `sim://PROFILE?seed=N` | behind a simulated NIC (a profile's name or file), in virtual time |
 //!
 //! The feature `tracing` makes operations spans of the crate `tracing`, for OpenTelemetry for

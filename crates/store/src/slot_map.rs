@@ -1,4 +1,4 @@
-//! Which partition of a table that is spread over several nodes a key belongs to.
+//! Which partition of a table that is sharded over several nodes a key belongs to.
 //!
 //! ```text
 //! key -> hash slot, one of 4096 -> partition -> node

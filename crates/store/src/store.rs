@@ -453,8 +453,8 @@ impl Store {
         match executor.block_on(finding)? {
             LocatedTable::Whole(..) => Ok(Vec::new()),
             LocatedTable::Sharded(table) => {
-                let spread = self.0.sessions.open_sharded(&executor, table)?;
-                executor.block_on(spread.accept_loss())
+                let sharded = self.0.sessions.open_sharded(&executor, table)?;
+                executor.block_on(sharded.accept_loss())
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// HOST:PORT or the node's number in --address, from 1. What clients have put there since stays
     #[arg(long, value_name = "NODE", conflicts_with = "check")]
     node: Option<String>,
-    /// Restore a table, whole, to fewer nodes than it was spread over
+    /// Restore a table, whole, to fewer nodes than it was sharded over
     #[arg(long, conflicts_with = "node")]
     fewer_nodes: bool,
 }

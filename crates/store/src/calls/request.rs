@@ -34,7 +34,7 @@ pub enum Question {
     /// Say what there is to know of the tables that the caller may use, but for what their keys are
     /// hashed by. In place of a table's id stands the number of the first that is asked for.
     Tables = 3,
-    /// Say how the keys of a table over several nodes are spread.
+    /// Say how the keys of a table over several nodes are sharded.
     Map = 4,
     /// Have a table that is made of segments have memory for one of them: the key of the only
     /// operation is its number in the table's list. The only outcome is whether there is some

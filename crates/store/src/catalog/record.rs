@@ -284,7 +284,7 @@ pub struct TableRecord {
     /// How it is organised; of a partition of a table, how that one is. The seeds in it are 0 for a
     /// client whose grant opens single keys: those are not told.
     pub scheme: Scheme,
-    /// Which partition this is, of a table that is spread over several nodes.
+    /// Which partition this is, of a table that is sharded over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Partition>,
     /// Drawn when the record was written: a table that was cleared or renamed has another. Never 0.
@@ -363,7 +363,7 @@ fn whole_words(end: u64) -> u64 {
     end.checked_next_multiple_of(8).unwrap_or(u64::MAX)
 }
 
-/// What makes a table in one node's memory a partition of one that is spread over several.
+/// What makes a table in one node's memory a partition of one that is sharded over several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// Drawn when the table was made: partitions of one table have the same.
@@ -394,7 +394,7 @@ pub(crate) struct MapPlace {
     pub(crate) sum: u64,
 }
 
-/// How a table is spread: the same for all its partitions.
+/// How a table is sharded: the same for all its partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionMap {
     /// Which partition a key belongs to.

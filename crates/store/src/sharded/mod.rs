@@ -167,7 +167,7 @@ impl ShardedTable {
         let made = map.nodes.iter().map(|node| node.incarnation);
         let parts = places.iter().zip(made);
         let parts: Box<_> = parts.map(|(place, made)| Part::at(place, made)).collect();
-        let spread = Self {
+        let table = Self {
             endpoint,
             nodes,
             clients,
@@ -177,9 +177,9 @@ impl ShardedTable {
             parts,
         };
         let (mut any, mut first) = (false, None);
-        let opening = spread
+        let opening = table
             .numbers()
-            .map(|number| spread.open_part(number, &sample, &places, since));
+            .map(|number| table.open_part(number, &sample, &places, since));
         window(places.len(), opening, |_, opened| match opened {
             Ok(_) => any = true,
             Err(error) => {
@@ -193,7 +193,7 @@ impl ShardedTable {
         .await;
         match first {
             Some(error) if !any => Err(error),
-            _ => Ok(spread),
+            _ => Ok(table),
         }
     }
 

@@ -46,7 +46,7 @@ pub enum SnapshotError {
         /// The addresses of the nodes.
         nodes: String,
     },
-    /// The table was spread over more nodes than the store has.
+    /// The table was sharded over more nodes than the store has.
     #[error("{path} is of a table over {partitions} nodes, and the store has {nodes}")]
     NodeCount {
         /// The file.
@@ -84,10 +84,10 @@ pub enum SnapshotError {
         /// The addresses of the node that is to have its part.
         node: String,
     },
-    /// The table that the part is to be put back into is spread otherwise, or the file has another
+    /// The table that the part is to be put back into is sharded otherwise, or the file has another
     /// part.
     #[error(
-        "{path} does not have what {node} had of table {table:?}: the table was spread otherwise, or this is another part of it"
+        "{path} does not have what {node} had of table {table:?}: the table was sharded otherwise, or this is another part of it"
     )]
     OtherPart {
         /// The file.

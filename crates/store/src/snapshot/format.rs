@@ -68,7 +68,7 @@ pub(super) struct SnapshotHead {
     /// Which part of a table over several nodes this is, as one of them has written its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) part: Option<PartOf>,
-    /// How the table is spread over several nodes, if this is all of it.
+    /// How the table is sharded over several nodes, if this is all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) spread: Option<ShardOrigin>,
     /// The nodes as they were when the snapshot was begun, by partition: none in files of versions
@@ -87,7 +87,7 @@ pub(super) struct ShardOrigin {
     pub(super) creation: u64,
     /// Whether the table was made of records that were there before it.
     pub(super) whole: bool,
-    /// How it is spread.
+    /// How it is sharded.
     pub(super) map: PartitionMap,
 }
 
@@ -133,7 +133,9 @@ impl SnapshotHead {
                 || self.slots.as_ref() != Some(&spread.map.slots))
         {
             let nodes = spread.map.nodes.len();
-            return Err(format!("{partitions} partitions spread over {nodes} nodes"));
+            return Err(format!(
+                "{partitions} partitions sharded over {nodes} nodes"
+            ));
         }
         if !self.nodes.is_empty() && self.nodes.len() != partitions {
             let nodes = self.nodes.len();

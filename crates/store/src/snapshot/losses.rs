@@ -44,7 +44,7 @@ pub(super) fn check(last: &Path, head: &SnapshotHead, parts: &Parts) -> Result<(
             lost.push(node.address.as_str());
         }
     }
-    let creation = |head: &SnapshotHead| head.shard_origin().map(|spread| spread.creation);
+    let creation = |head: &SnapshotHead| head.shard_origin().map(|shard| shard.creation);
     let another = creation(&known) != creation(head);
     if known.nodes.is_empty() || lost.is_empty() || (another && lost.len() < head.nodes.len()) {
         return Ok(());

@@ -87,7 +87,7 @@ pub struct SnapshotInfo {
     pub bytes: u64,
     /// When it was begun.
     pub begun: SystemTime,
-    /// How many nodes the table was spread over, of which this has the parts.
+    /// How many nodes the table was sharded over, of which this has the parts.
     pub partitions: usize,
     /// Which part of a table over several nodes it is, if a node has written its own.
     pub part: Option<u16>,
@@ -192,7 +192,7 @@ struct Parts {
     missing: Vec<u16>,
     /// The nodes as they are now.
     nodes: Vec<PartitionNode>,
-    /// How the table is spread, if there are several.
+    /// How the table is sharded, if there are several.
     map: Option<PartitionMap>,
 }
 

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::catalog::record::Scheme;
 use crate::slot_map::{SlotMap, partition_share};
 
-/// How a table is spread over so many nodes, and the schemes of its partitions: each with the room
+/// How a table is sharded over so many nodes, and the schemes of its partitions: each with the room
 /// for its share of what all partitions had room for together.
 pub(super) fn over(
     nodes: u16,

@@ -31,7 +31,7 @@ pub(super) const MOST_ENLARGEMENTS: u32 = 8;
 impl Store {
     /// Makes a table from its last snapshot in a directory, of the same scheme and sizes. On as
     /// many nodes as the table had, each key lies where it lay, and the partitions are filled side
-    /// by side; on more, the table is spread over all of them. The whole file is read and checked
+    /// by side; on more, the table is sharded over all of them. The whole file is read and checked
     /// first. The table is there when all of its records are. What the snapshot lacks
     /// ([`SnapshotInfo::missing`]) is absent in the table, and can be put back from an older one
     /// ([`RestoreOptions::node`]).

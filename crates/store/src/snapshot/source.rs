@@ -18,7 +18,7 @@ pub struct RestoreOptions {
     /// the store's nodes, or the store's only node, by the addresses that the table's creator may
     /// have named it by. If there are none, all of the table is restored.
     pub node: Vec<String>,
-    /// Whether a table is restored, whole, to fewer nodes than it was spread over.
+    /// Whether a table is restored, whole, to fewer nodes than it was sharded over.
     pub fewer_nodes: bool,
 }
 
