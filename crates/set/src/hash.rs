@@ -1,7 +1,7 @@
 //! Hashes of elements. A table is filled by processes that must agree on them: they depend on no
-//! seed.
+//! seed, unless the processes agree on one as well.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The hash of one word: the finaliser of MurmurHash3, a bijection that spreads every bit.
 #[inline]
@@ -15,9 +15,15 @@ pub(crate) const fn of_word(word: u64) -> u64 {
 /// The hash of an element of several words.
 #[inline]
 pub(crate) fn of_words(words: &[u64]) -> u64 {
+    seeded(words, 0)
+}
+
+/// The same by a seed.
+#[inline]
+pub(crate) fn seeded(words: &[u64], seed: u64) -> u64 {
     match words {
-        [word] => of_word(*word),
-        words => xxh3_64(bytemuck::cast_slice(words)),
+        [word] => of_word(*word ^ seed),
+        words => xxh3_64_with_seed(bytemuck::cast_slice(words), seed),
     }
 }
 

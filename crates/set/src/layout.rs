@@ -102,6 +102,13 @@ impl Layout {
         self.buckets_per_rank * self.ranks
     }
 
+    /// Bytes of a region that inserters may have written where they have taken so many words for
+    /// elements: all others are still zeros.
+    #[must_use]
+    pub fn written_bytes(self, taken_words: u64) -> u64 {
+        (self.elements_at() + taken_words.min(self.element_words)) * 8
+    }
+
     /// Words for elements of each rank.
     #[must_use]
     pub const fn element_words(self) -> u64 {
@@ -164,6 +171,12 @@ impl Layout {
 #[inline]
 pub(crate) const fn bucket_of(hash: u64, index: u64) -> u64 {
     OCCUPIED | (hash & SIGNATURE) << INDEX_BITS | index
+}
+
+/// Whether a word is a bucket as inserters leave it.
+#[inline]
+pub(crate) const fn is_occupied(bucket: u64) -> bool {
+    bucket & OCCUPIED != 0
 }
 
 /// The bits of a hash that a bucket has.

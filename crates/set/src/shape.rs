@@ -61,7 +61,11 @@ impl DataShape {
         (self.value_words + self.varies as usize + bytes.div_ceil(8)) as u64
     }
 
-    pub(crate) fn check(self) -> Result<(), SetError> {
+    /// Refuses elements and values of sizes that no set holds.
+    ///
+    /// # Errors
+    /// [`SetError::OutOfRange`].
+    pub fn check(self) -> Result<(), SetError> {
         let most = MOST_BYTES as u64;
         check_range(
             "the bytes of an element",
@@ -73,8 +77,9 @@ impl DataShape {
     }
 
     /// Words that an index counts in: whole elements where all are of one size.
+    #[must_use]
     #[inline]
-    pub(crate) const fn unit_words(self) -> u64 {
+    pub const fn unit_words(self) -> u64 {
         if self.varies {
             1
         } else {
@@ -106,6 +111,14 @@ impl DataShape {
         } else {
             most.div_ceil(8)
         }
+    }
+
+    /// Whether key words may be an element's: of a length that it can have.
+    pub(crate) fn is_key(self, key: &[u64]) -> bool {
+        !self.varies
+            || key
+                .first()
+                .is_some_and(|len| *len <= self.element_bytes as u64)
     }
 
     /// The bytes of an element, from its key words.

@@ -6,10 +6,9 @@ use farslot_model::{
     CHUNK_UNIT, ChunkModel, Chunking, HitPolicy, NicModel, Objective, ProbeDistribution, TableLoad,
     Workload,
 };
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
 
-/// Buckets that a find-or-put examines before it says that the table is full.
-const REACH: usize = 1024;
 /// Load factors for which the chunk is chosen beforehand.
 const STEPS: usize = 64;
 /// Buckets of which the load factor is estimated; older ones count less and less.
@@ -17,15 +16,17 @@ const MEMORY: u32 = 1 << 15;
 /// A table of this many buckets stands for all sizes: the distances hardly depend on it.
 const TYPICAL: u64 = 1 << 24;
 
-/// C and M of paper 002, and how they come about.
+/// C and M of paper 002, and how they come about. A clone shares the choices that were made.
 #[derive(Debug, Clone)]
 pub struct ChunkSizes {
     /// By load factor, in steps, once a table was as full.
-    by_load: Box<[OnceCell<Chunking>]>,
+    by_load: Arc<[OnceLock<Chunking>]>,
     /// How they are chosen, unless they are fixed.
     pricing: Option<ChunkPricing>,
     /// Those of a table that is half full, or that are fixed.
     usual: Chunking,
+    /// Buckets that a find-or-put examines before it says that the table is full.
+    reach: u64,
     /// Buckets seen, and how many of them were in use.
     seen: Cell<(u32, u32)>,
 }
@@ -46,8 +47,12 @@ impl ChunkPricing {
 }
 
 impl ChunkSizes {
+    /// Buckets that a find-or-put examines where the chunks are [chosen](ChunkSizes::chosen).
+    pub const REACH: u64 = 1024;
+
     /// Chunks of always `buckets` buckets, a multiple of 8, at most `most` of them for a
-    /// find-or-put.
+    /// find-or-put. All who use a table examine the same number of buckets: otherwise one finds no
+    /// element where another has inserted it.
     ///
     /// # Errors
     /// [`SetError::OutOfRange`].
@@ -66,7 +71,7 @@ impl ChunkSizes {
             most,
             ahead: true,
         };
-        Ok(Self::of(1, None, chunking))
+        Ok(Self::of(1, None, chunking, buckets as u64 * most as u64))
     }
 
     /// Chunks as the model prices them for this NIC, for the load factor that the chunks read show:
@@ -77,19 +82,20 @@ impl ChunkSizes {
     /// [`SetError::Model`].
     pub fn chosen(nic: NicModel, objective: Objective, hits: f64) -> Result<Self, SetError> {
         let pricing = ChunkPricing {
-            model: ChunkModel::new(nic, objective, REACH, 16 * CHUNK_UNIT)?,
+            model: ChunkModel::new(nic, objective, Self::REACH as usize, 16 * CHUNK_UNIT)?,
             workload: Workload::new(hits, HitPolicy::StopAtMatch)?,
         };
         // The others when they are needed: each takes milliseconds to find.
         let usual = pricing.at(0.5)?;
-        Ok(Self::of(STEPS, Some(pricing), usual))
+        Ok(Self::of(STEPS, Some(pricing), usual, Self::REACH))
     }
 
-    fn of(steps: usize, pricing: Option<ChunkPricing>, usual: Chunking) -> Self {
+    fn of(steps: usize, pricing: Option<ChunkPricing>, usual: Chunking, reach: u64) -> Self {
         Self {
-            by_load: vec![OnceCell::new(); steps].into(),
+            by_load: vec![OnceLock::new(); steps].into(),
             pricing,
             usual,
+            reach,
             seen: Cell::new((0, 0)),
         }
     }
@@ -102,6 +108,12 @@ impl ChunkSizes {
             return 0.5;
         }
         f64::from(used) / f64::from(seen)
+    }
+
+    /// Buckets that a find-or-put examines before it says that the table is full.
+    #[must_use]
+    pub const fn reach(&self) -> u64 {
+        self.reach
     }
 
     /// How to read now.

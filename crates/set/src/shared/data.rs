@@ -9,8 +9,12 @@ use farslot_fabric::{Endpoint, window};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// Units that a thread takes at a time.
+/// Elements for which a thread takes space at a time, once it has inserted as many.
 const BLOCK: u64 = 64;
+/// Words of that space, unless one element has more.
+const BLOCK_WORDS: u64 = 4096;
+/// Pieces of space that a thread keeps: of more the oldest, too short for most elements, are left.
+const MOST_PIECES: usize = 64;
 /// Words of a key of which the length is not known yet that are read at first.
 const FIRST_READ: usize = 8;
 
@@ -27,6 +31,8 @@ pub struct SharedDataSet<E: Endpoint> {
     table: Table<E>,
     /// Space that was taken and not used: a block for each operation that found none left.
     fresh: RefCell<Vec<Range<u64>>>,
+    /// Elements that the next block has room for: few at first, for who inserts few.
+    next_block: Cell<u64>,
     /// Space for elements that turned out to be there.
     spare: RefCell<Vec<(u64, u64)>>,
     /// Whether an operation is taking a block.
@@ -43,18 +49,42 @@ impl<E: Endpoint> SharedDataSet<E> {
         shape.check()?;
         Ok(Self {
             shape,
-            table: Table { reach, chunks },
+            table: Table {
+                reach,
+                chunks,
+                seed: 0,
+            },
             fresh: RefCell::default(),
+            next_block: Cell::new(1),
             spare: RefCell::default(),
             refilling: Cell::new(false),
             inserted: Cell::new(0),
         })
     }
 
+    /// The same set with elements hashed by a seed, which all of its users must have.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.table.seed = seed;
+        self
+    }
+
     /// The memory beneath.
     #[must_use]
     pub fn reach(&self) -> &Reach<E> {
         &self.table.reach
+    }
+
+    /// How it is read.
+    #[must_use]
+    pub fn chunks(&self) -> &ChunkSizes {
+        &self.table.chunks
+    }
+
+    /// Buckets that an operation examines at most.
+    #[must_use]
+    pub fn reach_of_walks(&self) -> u64 {
+        self.table.reach_of_walks()
     }
 
     /// Elements that were inserted through this handle.
@@ -85,7 +115,23 @@ impl<E: Endpoint> SharedDataSet<E> {
     ) -> Result<Outcome, SetError> {
         let mut key = Vec::new();
         self.shape.key_of(element, &mut key)?;
-        self.put_key(&key, value).await
+        self.put(&key, value, None).await
+    }
+
+    /// [`SharedDataSet::find_or_put_with`], which also reads the value of an element that it finds
+    /// into `found`: by the READ that compares the element.
+    ///
+    /// # Errors
+    /// As [`SharedDataSet::find_or_put`].
+    pub async fn find_or_put_value(
+        &self,
+        element: &[u8],
+        value: impl FnOnce(&mut [u64]),
+        found: &mut Vec<u64>,
+    ) -> Result<Outcome, SetError> {
+        let mut key = Vec::new();
+        self.shape.key_of(element, &mut key)?;
+        self.put(&key, value, Some(found)).await
     }
 
     /// [`SharedDataSet::find_or_put`] of many elements, `width` of which are under way at a time;
@@ -116,18 +162,122 @@ impl<E: Endpoint> SharedDataSet<E> {
     /// # Errors
     /// As [`SharedDataSet::find_or_put`].
     pub async fn find(&self, element: &[u8]) -> Result<Option<u64>, SetError> {
+        self.look_up(element, None).await
+    }
+
+    /// [`SharedDataSet::find`], which also reads the value into `found`, by the READ that compares
+    /// the element.
+    ///
+    /// # Errors
+    /// As [`SharedDataSet::find_or_put`].
+    pub async fn find_value(
+        &self,
+        element: &[u8],
+        found: &mut Vec<u64>,
+    ) -> Result<Option<u64>, SetError> {
+        self.look_up(element, Some(found)).await
+    }
+
+    async fn look_up(
+        &self,
+        element: &[u8],
+        found: Option<&mut Vec<u64>>,
+    ) -> Result<Option<u64>, SetError> {
         let mut key = Vec::new();
         self.shape.key_of(element, &mut key)?;
-        let hash = hash::of_words(&key);
+        let hash = hash::seeded(&key, self.table.seed);
         let mut probe = Element {
             set: self,
             key: &key,
             hash,
             value: None::<fn(&mut [u64])>,
             written: None,
+            found,
         };
         let found = self.table.find_or_put(hash, &mut probe).await?.place();
         Ok(found.map(|(_, bucket)| layout::index_in(bucket)))
+    }
+
+    /// Visits the elements, with their values, of a piece of this rank's own part of the table:
+    /// from the bucket `first` on, those of at most `most` buckets, `width` of which are read at a
+    /// time. Returns where the next piece starts, or nothing at the end. Elements that others
+    /// insert meanwhile may be missing.
+    ///
+    /// # Errors
+    /// [`SetError::NoSuchElement`] for a bucket that is not as inserters leave it;
+    /// [`SetError::Fabric`].
+    pub async fn visit(
+        &self,
+        first: u64,
+        most: u64,
+        width: usize,
+        mut visit: impl FnMut(&[u8], &[u64]),
+    ) -> Result<Option<u64>, SetError> {
+        let mut buckets = Vec::new();
+        let note = |_, word| buckets.extend((word != 0).then_some(word));
+        let visiting = self.reach().own_piece(first, most, note);
+        let next = visiting.await?;
+        let mut outcome = Ok(next);
+        let reads = buckets.iter().map(|bucket| self.read_element(*bucket));
+        window(width, reads, |_, read| match read {
+            Ok(words) => {
+                let (value, key) = words.split_at(self.shape.value_words);
+                visit(self.shape.bytes_in(key), value);
+            }
+            Err(error) => outcome = Err(error),
+        })
+        .await;
+        outcome
+    }
+
+    /// The value and the key of the element that a bucket names.
+    async fn read_element(&self, bucket: u64) -> Result<Vec<u64>, SetError> {
+        let (index, values) = (layout::index_in(bucket), self.shape.value_words);
+        let most = self.shape.key_words(u64::MAX);
+        let mut words = self
+            .read_words(index, values + most.min(FIRST_READ))
+            .await?;
+        let damaged = SetError::NoSuchElement { index: bucket };
+        let first = *words.get(values).ok_or(damaged.clone())?;
+        let len = values + self.shape.key_words(first);
+        if len > words.len() {
+            words = self.read_words(index, len).await?;
+        }
+        if len > words.len() || !layout::is_occupied(bucket) || !self.shape.is_key(&words[values..])
+        {
+            return Err(damaged);
+        }
+        words.truncate(len);
+        Ok(words)
+    }
+
+    /// Gives back the space that this handle has taken and not used, where nobody has taken more
+    /// since: before the handle is dropped, so that who inserts little takes little.
+    ///
+    /// # Errors
+    /// [`SetError::Fabric`].
+    pub async fn give_back(&self) -> Result<(), SetError> {
+        let blocks = self.fresh.take();
+        let mut kept = Vec::new();
+        let mut outcome = Ok(());
+        // The latest first: what was taken before it may then be the end.
+        for block in blocks.into_iter().rev() {
+            let swap = self.table.reach.compare_swap(
+                self.table.reach.rank(),
+                TAKEN as u64,
+                block.end,
+                block.start,
+            );
+            match swap.await {
+                Ok(was) if was == block.end => {}
+                Ok(_) => kept.push(block),
+                // It may have been given back.
+                Err(error) => outcome = Err(error),
+            }
+        }
+        kept.reverse();
+        self.fresh.borrow_mut().extend(kept);
+        outcome
     }
 
     /// The bytes of the element with this index.
@@ -230,18 +380,24 @@ impl<E: Endpoint> SharedDataSet<E> {
         Ok(put.await?.place())
     }
 
-    pub(super) async fn put_key(
+    pub(super) async fn put_key(&self, key: &[u64]) -> Result<Outcome, SetError> {
+        self.put(key, |_| (), None).await
+    }
+
+    async fn put(
         &self,
         key: &[u64],
         value: impl FnOnce(&mut [u64]),
+        found: Option<&mut Vec<u64>>,
     ) -> Result<Outcome, SetError> {
-        let hash = hash::of_words(key);
+        let hash = hash::seeded(key, self.table.seed);
         let mut probe = Element {
             set: self,
             key,
             hash,
             value: Some(value),
             written: None,
+            found,
         };
         let put = self.table.find_or_put(hash, &mut probe).await;
         let written = probe.written;
@@ -271,9 +427,19 @@ impl<E: Endpoint> SharedDataSet<E> {
 
     /// Words of a key; fewer where the rank's part ends.
     async fn read_key(&self, index: u64, words: usize) -> Result<Vec<u64>, SetError> {
+        self.read_from(index, self.shape.value_words as u64, words)
+            .await
+    }
+
+    /// Words of an element's value and key; fewer where the rank's part ends.
+    async fn read_words(&self, index: u64, words: usize) -> Result<Vec<u64>, SetError> {
+        self.read_from(index, 0, words).await
+    }
+
+    async fn read_from(&self, index: u64, word: u64, words: usize) -> Result<Vec<u64>, SetError> {
         let layout = self.table.reach.layout();
         let (rank, unit) = layout.unit_of(index);
-        let start = self.shape.key_of_unit(unit);
+        let start = unit * self.shape.unit_words() + word;
         let left = layout.element_words().saturating_sub(start);
         if index >= MAX_ELEMENTS || rank as u64 >= layout.ranks() || left == 0 {
             return Err(SetError::NoSuchElement { index });
@@ -316,17 +482,28 @@ impl<E: Endpoint> SharedDataSet<E> {
         // One operation takes a block for those to come; others that find none left meanwhile take
         // what they need.
         let refills = !self.refilling.replace(true);
-        let block = if refills { units.max(BLOCK) } else { units };
+        let block = if refills { self.block_of(units) } else { units };
         let start = self.table.reach.add_to_own(TAKEN as u64, block).await;
         if refills {
             self.refilling.set(false);
         }
         let start = start?;
         if start < capacity {
-            let fresh = start..(start + block).min(capacity);
-            self.fresh.borrow_mut().push(fresh);
+            let mut fresh = self.fresh.borrow_mut();
+            fresh.push(start..(start + block).min(capacity));
+            if fresh.len() > MOST_PIECES {
+                fresh.remove(0);
+            }
         }
         Ok(self.take_fresh(units))
+    }
+
+    /// Units of the next block, where an element takes so many.
+    fn block_of(&self, units: u64) -> u64 {
+        let elements = self.next_block.get();
+        self.next_block.set((elements * 2).min(BLOCK));
+        let words = units * self.shape.unit_words();
+        units * elements.min((BLOCK_WORDS / words.max(1)).max(1))
     }
 
     fn take_spare(&self, units: u64) -> Option<u64> {
@@ -356,6 +533,8 @@ struct Element<'s, E: Endpoint, V> {
     /// Fills the value of a new element; nothing if none is to be inserted.
     value: Option<V>,
     written: Option<u64>,
+    /// Where the value goes of an element that is there.
+    found: Option<&'s mut Vec<u64>>,
 }
 
 impl<E: Endpoint, V: FnOnce(&mut [u64])> BucketProbe for Element<'_, E, V> {
@@ -365,9 +544,18 @@ impl<E: Endpoint, V: FnOnce(&mut [u64])> BucketProbe for Element<'_, E, V> {
     }
 
     async fn is(&mut self, bucket: u64) -> Result<bool, SetError> {
-        let index = layout::index_in(bucket);
-        let read = self.set.read_key(index, self.key.len()).await?;
-        Ok(read == self.key)
+        let (index, len) = (layout::index_in(bucket), self.key.len());
+        let Some(found) = &mut self.found else {
+            return Ok(self.set.read_key(index, len).await? == self.key);
+        };
+        let values = self.set.shape.value_words;
+        let mut read = self.set.read_words(index, values + len).await?;
+        let is_same = read.get(values..) == Some(self.key);
+        if is_same {
+            read.truncate(values);
+            **found = read;
+        }
+        Ok(is_same)
     }
 
     async fn new_bucket(&mut self) -> Result<Option<u64>, SetError> {

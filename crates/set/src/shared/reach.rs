@@ -2,11 +2,12 @@
 
 use crate::SetError;
 use crate::error::check_range;
-use crate::layout::{COUNT, Layout};
+use crate::layout::{COUNT, HEADER, Layout, TAKEN};
 use farslot_fabric::shm::MappedWords;
 use farslot_fabric::sim::SimNode;
 use farslot_fabric::{
-    Buffer, Endpoint, EndpointExt, FabricError, NodeId, RegionId, RemoteAddr, VerbFuture,
+    Buffer, Endpoint, EndpointExt, FabricError, InPlace, NodeId, OperationClass, Piece, RegionId,
+    RemoteAddr, Rights, VerbFuture,
 };
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -14,6 +15,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll};
+
+/// The class that operations on sets are booked to in an endpoint's counters.
+const FIND_OR_PUT: OperationClass = OperationClass(0);
 
 /// The way to one rank's memory.
 pub enum Part {
@@ -27,7 +31,8 @@ pub enum Part {
     /// no time. In the simulator the two kinds of atomics mix, as on machines whose NICs serve them
     /// coherently.
     Simulated(SimNode, RegionId),
-    /// Everything else: by verbs. The first byte of the rank's region.
+    /// Everything else: the first byte of the rank's region, or of where its part lies in one. By
+    /// verbs, unless the endpoint has the memory [in place](Endpoint::in_place).
     Remote(RemoteAddr),
 }
 
@@ -59,6 +64,8 @@ pub struct Reach<E> {
     layout: Layout,
     rank: usize,
     parts: Box<[Part]>,
+    /// What operations on sets are booked to, unless the caller does that.
+    pub(super) class: Option<OperationClass>,
 }
 
 impl<E: Endpoint> fmt::Debug for Reach<E> {
@@ -109,7 +116,17 @@ impl<E: Endpoint> Reach<E> {
             layout,
             rank,
             parts: parts.into(),
+            class: Some(FIND_OR_PUT),
         })
+    }
+
+    /// The same for a caller that books the operations of the set to classes of its own.
+    #[must_use]
+    pub fn unbooked(self) -> Self {
+        Self {
+            class: None,
+            ..self
+        }
     }
 
     /// The table's shape.
@@ -143,6 +160,22 @@ impl<E: Endpoint> Reach<E> {
         }
     }
 
+    /// A remote part's words, where this thread's own loads and stores reach them, and the byte at
+    /// which they start. To be held until the next await at most.
+    #[inline]
+    fn in_place(
+        &self,
+        part: RemoteAddr,
+        word: u64,
+        len: usize,
+        needed: Rights,
+    ) -> Option<(InPlace<'_>, u64)> {
+        let from = part.plus(word * 8);
+        let view = self.endpoint.in_place(from, needed)?;
+        let offset = view.offset_of(Piece { from, len: len * 8 })?;
+        Some((view, offset))
+    }
+
     /// Replaces a word of a rank if it is `expected`; returns what it was.
     pub(super) async fn compare_swap(
         &self,
@@ -165,6 +198,10 @@ impl<E: Endpoint> Reach<E> {
                 Ok(was)
             }
             Part::Remote(at) => {
+                let needed = Rights::READ.and(Rights::ATOMIC);
+                if let Some((view, offset)) = self.in_place(*at, word, 1, needed) {
+                    return Ok(view.compare_swap(offset, expected, new));
+                }
                 let swap = self.endpoint.compare_swap(at.plus(word * 8), expected, new);
                 Ok(swap.await?)
             }
@@ -184,6 +221,69 @@ impl<E: Endpoint> Reach<E> {
         self.compare_swap(rank, word, 0, 0).await
     }
 
+    /// Units of element space that inserters have taken of this rank's own part, used or not, and
+    /// the elements that were [counted](Reach::count_inserted) in it.
+    ///
+    /// # Errors
+    /// [`SetError::Fabric`].
+    pub async fn taken_and_count(&self) -> Result<[u64; 2], SetError> {
+        let header = self.read(self.rank, TAKEN as u64, 2).await?;
+        Ok([header[TAKEN], header[COUNT]])
+    }
+
+    /// Adds elements that this rank has inserted to the count in its own part, which no operation
+    /// on a set does.
+    ///
+    /// # Errors
+    /// [`SetError::Fabric`].
+    pub async fn count_inserted(&self, inserted: u64) -> Result<(), SetError> {
+        self.add_to_own(COUNT as u64, inserted).await.map(drop)
+    }
+
+    /// Replaces the count if it is still `counted`.
+    ///
+    /// # Errors
+    /// [`SetError::Fabric`].
+    pub async fn correct_count(&self, counted: u64, seen: u64) -> Result<(), SetError> {
+        let correcting = self.compare_swap(self.rank, COUNT as u64, counted, seen);
+        correcting.await.map(drop)
+    }
+
+    /// Gives the words of all buckets of this rank's own part to `each`, with their numbers in it:
+    /// 0 of an empty one.
+    ///
+    /// # Errors
+    /// [`SetError::Fabric`].
+    pub async fn for_each_bucket(&self, mut each: impl FnMut(u64, u64)) -> Result<(), SetError> {
+        let mut next = Some(0);
+        while let Some(first) = next {
+            next = self.own_piece(first, u64::MAX, &mut each).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for a piece: from the bucket `first` on, at most `most`. Returns where the next one
+    /// starts.
+    pub(super) async fn own_piece(
+        &self,
+        first: u64,
+        most: u64,
+        mut each: impl FnMut(u64, u64),
+    ) -> Result<Option<u64>, SetError> {
+        /// Buckets of a request: less than any endpoint's largest buffer.
+        const AT_A_TIME: u64 = 4096;
+        let buckets = self.layout.buckets_per_rank();
+        let len = most.clamp(1, AT_A_TIME).min(buckets.saturating_sub(first));
+        if len == 0 {
+            return Ok(None);
+        }
+        let read = self.read(self.rank, HEADER + first, len as usize).await?;
+        (first..)
+            .zip(read)
+            .for_each(|(bucket, word)| each(bucket, word));
+        Ok((first + len < buckets).then_some(first + len))
+    }
+
     /// Adds to a word of this rank's own part; returns what it was.
     pub(super) async fn add_to_own(&self, word: u64, add: u64) -> Result<u64, SetError> {
         match self.part(self.rank)? {
@@ -193,7 +293,13 @@ impl<E: Endpoint> Reach<E> {
                 node.poke(*region, word * 8, was.wrapping_add(add));
                 Ok(was)
             }
-            Part::Remote(at) => Ok(self.endpoint.fetch_add(at.plus(word * 8), add).await?),
+            Part::Remote(at) => {
+                let needed = Rights::READ.and(Rights::ATOMIC);
+                if let Some((view, offset)) = self.in_place(*at, word, 1, needed) {
+                    return Ok(view.fetch_add(offset, add));
+                }
+                Ok(self.endpoint.fetch_add(at.plus(word * 8), add).await?)
+            }
         }
     }
 
@@ -213,12 +319,19 @@ impl<E: Endpoint> Reach<E> {
                 }
             }
             Part::Remote(at) => {
+                if let Some((view, offset)) = self.in_place(*at, word, from.len(), Rights::WRITE) {
+                    view.write(offset, from.len() * 8, from);
+                    fence(Ordering::SeqCst);
+                    return Ok(());
+                }
                 let bytes = bytemuck::cast_slice(from);
                 let data = self.endpoint.core().buffers.copy_of(bytes)?;
                 self.endpoint.write(at.plus(word * 8), data).await?;
                 // A completed write may be seen late, but not later than its writer's next atomic
-                // to that node.
-                self.add_to_own(COUNT as u64, 0).await?;
+                // to that node: of a table on one node that is the swap.
+                if self.parts.len() > 1 {
+                    self.add_to_own(COUNT as u64, 0).await?;
+                }
             }
         }
         Ok(())
@@ -254,7 +367,14 @@ impl<E: Endpoint> Reach<E> {
                 region: *region,
                 first: word,
             },
-            Part::Remote(at) => Request::Waiting(self.endpoint.read(at.plus(word * 8), len * 8)),
+            Part::Remote(at) => match self.in_place(*at, word, len, Rights::READ) {
+                Some((view, offset)) => {
+                    // What was published before a bucket that this thread has loaded is seen.
+                    view.acquire();
+                    Request::InPlace { view, offset }
+                }
+                None => Request::Waiting(self.endpoint.read(at.plus(word * 8), len * 8)),
+            },
         })
     }
 }
@@ -270,6 +390,10 @@ pub(super) enum Request<'r, E: Endpoint> {
         node: &'r SimNode,
         region: RegionId,
         first: u64,
+    },
+    InPlace {
+        view: InPlace<'r>,
+        offset: u64,
     },
     Waiting(VerbFuture<'r, E, Buffer>),
     Done(Result<Buffer, FabricError>),
@@ -301,6 +425,7 @@ impl<E: Endpoint> Request<'_, E> {
                 region,
                 first,
             } => node.peek(*region, (first + at as u64) * 8),
+            Self::InPlace { view, offset } => view.words(*offset)(at),
             Self::Done(Ok(buffer)) => buffer.words().get(at).copied().unwrap_or(0),
             Self::Waiting(_) | Self::Done(Err(_)) => 0,
         }

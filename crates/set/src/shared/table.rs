@@ -4,13 +4,10 @@ use super::chunks::ChunkSizes;
 use super::reach::{Reach, Request};
 use crate::layout;
 use crate::{Outcome, SetError};
-use farslot_fabric::{Endpoint, EndpointExt, OperationClass, posting_many};
+use farslot_fabric::{Endpoint, EndpointExt, posting_many};
 use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-
-/// The class that find-or-puts are booked under in an endpoint's counters.
-pub(super) const FIND_OR_PUT: OperationClass = OperationClass(0);
 
 /// What a walk looks for.
 pub(super) trait BucketProbe {
@@ -30,6 +27,8 @@ pub(super) trait BucketProbe {
 pub(super) struct Table<E: Endpoint> {
     pub(super) reach: Reach<E>,
     pub(super) chunks: ChunkSizes,
+    /// What elements are hashed by.
+    pub(super) seed: u64,
 }
 
 /// C buckets in a row, from up to two ranks; a chunk at the table's end goes on at its start.
@@ -75,7 +74,10 @@ impl<E: Endpoint> Table<E> {
         probe: &mut impl BucketProbe,
     ) -> Result<Outcome<(u64, u64)>, SetError> {
         let walk = self.walk(hash, probe);
-        self.reach.endpoint().operation(FIND_OR_PUT, walk).await
+        match self.reach.class {
+            Some(class) => self.reach.endpoint().operation(class, walk).await,
+            None => walk.await,
+        }
     }
 
     async fn walk(
@@ -86,21 +88,21 @@ impl<E: Endpoint> Table<E> {
         let layout = self.reach.layout();
         let chunking = self.chunks.now();
         let size = (chunking.buckets as u64).min(layout.buckets());
-        let most = (chunking.most as u64).min(layout.buckets().div_ceil(size));
+        let mut left = self.reach_of_walks();
         let mut start = layout::home(layout, hash);
         let mut chunk = self.query(start, size)?;
-        for number in 0..most {
+        loop {
             let next_start = (start + size) % layout.buckets();
-            let last = number + 1 == most;
+            let last = left <= size;
             let mut next = None;
             if chunking.ahead && !last {
                 next = Some(self.query(next_start, size)?);
             }
             sync(&mut chunk, next.as_mut()).await?;
-            if number == 0 {
+            if left == self.reach_of_walks() {
                 self.learn(&chunk, size);
             }
-            for at in 0..size {
+            for at in 0..size.min(left) {
                 let mut seen = chunk.bucket(at as usize);
                 let bucket = (start + at) % layout.buckets();
                 if seen == 0 {
@@ -117,15 +119,20 @@ impl<E: Endpoint> Table<E> {
                     return Ok(Outcome::Found((bucket, seen)));
                 }
             }
-            if !last {
-                chunk = match next {
-                    Some(next) => next,
-                    None => self.query(next_start, size)?,
-                };
+            if last {
+                return Ok(Outcome::Full);
             }
-            start = next_start;
+            chunk = match next {
+                Some(next) => next,
+                None => self.query(next_start, size)?,
+            };
+            (start, left) = (next_start, left - size);
         }
-        Ok(Outcome::Full)
+    }
+
+    /// Buckets that a walk examines, the same for every walker: beyond them there is no element.
+    pub(super) fn reach_of_walks(&self) -> u64 {
+        self.chunks.reach().min(self.reach.layout().buckets())
     }
 
     /// Asks for `size` buckets: one request a rank that has some of them.
@@ -150,16 +157,9 @@ impl<E: Endpoint> Table<E> {
 
     /// All buckets in use of this rank's own part.
     pub(super) async fn own_occupied(&self) -> Result<Vec<u64>, SetError> {
-        /// Buckets of a request: less than any endpoint's largest buffer.
-        const AT_A_TIME: u64 = 4096;
-        let (mut used, end) = (Vec::new(), self.reach.layout().buckets_end());
-        let mut word = layout::HEADER;
-        while word < end {
-            let len = AT_A_TIME.min(end - word);
-            let read = self.reach.read(self.reach.rank(), word, len as usize);
-            used.extend(read.await?.into_iter().filter(|word| *word != 0));
-            word += len;
-        }
+        let mut used = Vec::new();
+        let note = |_, word| used.extend((word != 0).then_some(word));
+        self.reach.for_each_bucket(note).await?;
         Ok(used)
     }
 }

@@ -115,7 +115,7 @@ impl<E: Endpoint> SharedTreeSet<E> {
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let put = self.nodes.put_key(&[pair], |_| ()).await?;
+                    let put = self.nodes.put_key(&[pair]).await?;
                     let Some(index) = put.place() else {
                         return Ok(None);
                     };

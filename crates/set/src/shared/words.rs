@@ -15,12 +15,15 @@ pub struct SharedWordSet<E: Endpoint> {
     table: Table<E>,
 }
 
-struct WordProbe(u64);
+struct WordProbe {
+    bucket: u64,
+    inserts: bool,
+}
 
 impl BucketProbe for WordProbe {
     #[inline]
     fn may_be(&self, bucket: u64) -> bool {
-        bucket == self.0
+        bucket == self.bucket
     }
 
     async fn is(&mut self, _: u64) -> Result<bool, SetError> {
@@ -28,7 +31,7 @@ impl BucketProbe for WordProbe {
     }
 
     async fn new_bucket(&mut self) -> Result<Option<u64>, SetError> {
-        Ok(Some(self.0))
+        Ok(self.inserts.then_some(self.bucket))
     }
 }
 
@@ -37,8 +40,19 @@ impl<E: Endpoint> SharedWordSet<E> {
     #[must_use]
     pub fn new(reach: Reach<E>, chunks: ChunkSizes) -> Self {
         Self {
-            table: Table { reach, chunks },
+            table: Table {
+                reach,
+                chunks,
+                seed: 0,
+            },
         }
+    }
+
+    /// The same set with elements hashed by a seed, which all of its users must have.
+    #[must_use]
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.table.seed = seed;
+        self
     }
 
     /// The memory beneath.
@@ -59,11 +73,56 @@ impl<E: Endpoint> SharedWordSet<E> {
     /// [`SetError::WordTooLarge`]; [`SetError::Fabric`], after which the element may be in the set
     /// or not.
     pub async fn find_or_put(&self, word: u64) -> Result<Outcome, SetError> {
+        self.walk(word, true).await
+    }
+
+    /// Whether an element is in the set.
+    ///
+    /// # Errors
+    /// [`SetError::WordTooLarge`]; [`SetError::Fabric`].
+    pub async fn contains(&self, word: u64) -> Result<bool, SetError> {
+        let found = self.walk(word, false).await?;
+        Ok(matches!(found, Outcome::Found(_)))
+    }
+
+    async fn walk(&self, word: u64, inserts: bool) -> Result<Outcome, SetError> {
         check(word)?;
         let bucket = word | OCCUPIED;
-        let mut probe = WordProbe(bucket);
-        let put = self.table.find_or_put(hash::of_word(bucket), &mut probe);
-        Ok(put.await?.map(|(at, _)| at))
+        let mut probe = WordProbe { bucket, inserts };
+        let hash = hash::seeded(&[bucket], self.table.seed);
+        let walked = self.table.find_or_put(hash, &mut probe).await?;
+        Ok(walked.map(|(at, _)| at))
+    }
+
+    /// Buckets that an operation examines at most.
+    #[must_use]
+    pub fn reach_of_walks(&self) -> u64 {
+        self.table.reach_of_walks()
+    }
+
+    /// Visits the elements of a piece of this rank's own part of the table: from the bucket `first`
+    /// on, those of at most `most` buckets. Returns where the next piece starts, or nothing at the
+    /// end. Elements that others insert meanwhile may be missing.
+    ///
+    /// # Errors
+    /// [`SetError::NoSuchElement`] for a bucket that is not as inserters leave it;
+    /// [`SetError::Fabric`].
+    pub async fn visit(
+        &self,
+        first: u64,
+        most: u64,
+        mut visit: impl FnMut(u64),
+    ) -> Result<Option<u64>, SetError> {
+        let mut damaged = None;
+        let visiting = self
+            .reach()
+            .own_piece(first, most, |_, bucket| match bucket {
+                0 => {}
+                OCCUPIED.. => visit(bucket & MAX_WORD),
+                _ => damaged = Some(bucket),
+            });
+        let next = visiting.await?;
+        damaged.map_or(Ok(next), |index| Err(SetError::NoSuchElement { index }))
     }
 
     /// [`SharedWordSet::find_or_put`] of many words, `width` of which are under way at a time; each
