@@ -105,6 +105,15 @@ pub enum IndexError {
         /// The operation.
         operation: &'static str,
     },
+    /// A replacement or a removal, of a set.
+    #[error(
+        "{operation} is not possible: elements of a set stay as they were put; linear, cuckoo, duo, \
+         race, chained and ordered tables replace and remove"
+    )]
+    OnlyGrows {
+        /// The operation.
+        operation: &'static str,
+    },
     /// A table whose scheme is written record by record was to be built whole.
     #[error("a {scheme} table cannot be built whole: it is written record by record")]
     NotBuildable {
@@ -177,6 +186,13 @@ pub enum IndexError {
         /// The entry.
         entry: u64,
         /// Its word.
+        word: u64,
+    },
+    /// A bucket of a set, or the length of an element or a value in it, that is not as its clients
+    /// leave it.
+    #[error("the set has the word {word:#018x}, which no client writes there")]
+    BadElement {
+        /// The word.
         word: u64,
     },
     /// A sealed table's perfect hash function that is not as its builder leaves it.

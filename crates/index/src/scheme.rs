@@ -26,6 +26,8 @@ pub enum SchemeKind {
     Race,
     /// [Linear probing, built whole](crate::sealed).
     Sealed,
+    /// Elements that are found or put, and stay (paper 002).
+    Set,
     /// Buckets with overflow chains, which the owner of the memory writes (paper 003).
     Chained,
     /// An ordered map, which the owner of the memory writes (paper 003).
@@ -36,12 +38,13 @@ pub enum SchemeKind {
 
 impl SchemeKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Linear,
         Self::Cuckoo,
         Self::Duo,
         Self::Race,
         Self::Sealed,
+        Self::Set,
         Self::Chained,
         Self::Ordered,
         Self::Queue,
@@ -56,6 +59,7 @@ impl SchemeKind {
             Self::Duo => "duo",
             Self::Race => "race",
             Self::Sealed => "sealed",
+            Self::Set => "set",
             Self::Chained => "chained",
             Self::Ordered => "ordered",
             Self::Queue => "queue",
@@ -94,6 +98,12 @@ impl SchemeKind {
     #[must_use]
     pub const fn is_transactional(self) -> bool {
         matches!(self, Self::Chained | Self::Ordered)
+    }
+
+    /// Whether records stay as they were put: nothing replaces or removes one.
+    #[must_use]
+    pub const fn only_grows(self) -> bool {
+        matches!(self, Self::Set)
     }
 
     /// Whether a value is replaced only if it is what the client expects, in one step.

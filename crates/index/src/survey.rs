@@ -6,7 +6,7 @@ use crate::{BucketCounts, Occupancy, cuckoo, duo, linear, race};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Survey {
-    /// Of a linear table: how its keys cluster.
+    /// Of a linear table, or a set: how its keys cluster.
     Linear(linear::Survey),
     /// Of a cuckoo table: how full its buckets are.
     Cuckoo(cuckoo::Survey),
@@ -32,6 +32,7 @@ impl Survey {
                 parts: [one.parts, other.parts].concat(),
                 clusters: added(one.clusters, &other.clusters),
                 longest_cluster: one.longest_cluster.max(other.longest_cluster),
+                ..linear::Survey::default()
             }),
             (Self::Cuckoo(one), Self::Cuckoo(other)) => Self::Cuckoo(cuckoo::Survey {
                 counts: together(one.counts, other.counts),

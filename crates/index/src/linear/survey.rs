@@ -26,6 +26,8 @@ pub struct Survey {
     pub clusters: Vec<u64>,
     /// The longest cluster, in slots.
     pub longest_cluster: u64,
+    /// Slots of the cluster that is being looked at.
+    pub(crate) under_way: u64,
 }
 
 impl Survey {
@@ -41,7 +43,34 @@ impl Survey {
         self.clusters.iter().sum()
     }
 
-    fn end_cluster(&mut self, length: u64) {
+    /// Nothing seen yet, of a table of so many slots.
+    #[must_use]
+    pub fn of_slots(slots: u64) -> Self {
+        Self {
+            slots,
+            parts: vec![0.0; PARTS.min(slots as usize)],
+            ..Self::default()
+        }
+    }
+
+    /// Notes a slot that is in use: with a live record, or not. Those in use are noted in their
+    /// order; each other one [ends a cluster](Survey::end_cluster).
+    pub fn note(&mut self, slot: u64, is_live: bool) {
+        self.under_way += 1;
+        let part_slots = self.slots as f64 / self.parts.len().max(1) as f64;
+        let part = ((slot as f64 / part_slots) as usize).min(self.parts.len().saturating_sub(1));
+        if let Some(part) = self.parts.get_mut(part) {
+            *part += 1.0 / part_slots;
+        }
+        match is_live {
+            true => self.live += 1,
+            false => self.dead += 1,
+        }
+    }
+
+    /// Notes an empty slot, or the table's end.
+    pub fn end_cluster(&mut self) {
+        let length = std::mem::take(&mut self.under_way);
         if length == 0 {
             return;
         }
@@ -67,34 +96,19 @@ impl<E: Endpoint> LinearTable<E> {
         let slots = self.layout.slots;
         let slot_bytes = self.layout.slot_bytes();
         let piece = (PIECE / slot_bytes).max(1) as u64;
-        let mut survey = Survey {
-            slots,
-            parts: vec![0.0; PARTS.min(slots as usize)],
-            ..Survey::default()
-        };
-        let part_slots = slots as f64 / survey.parts.len() as f64;
-        let mut cluster = 0;
+        let mut survey = Survey::of_slots(slots);
         for first in (0..slots).step_by(piece as usize) {
             let count = piece.min(slots - first);
             let at = self.layout.slot_at(self.table, first);
             let read = self.endpoint.read(at, count as usize * slot_bytes).await?;
             for (slot, words) in (first..).zip(read.words().chunks_exact(slot_bytes / 8)) {
-                if words[0] == 0 {
-                    survey.end_cluster(std::mem::take(&mut cluster));
-                    continue;
-                }
-                cluster += 1;
-                let part = (slot as f64 / part_slots) as usize;
-                let last = survey.parts.len() - 1;
-                survey.parts[part.min(last)] += 1.0 / part_slots;
-                if self.is_live(words) {
-                    survey.live += 1;
-                } else {
-                    survey.dead += 1;
+                match words[0] {
+                    0 => survey.end_cluster(),
+                    _ => survey.note(slot, self.is_live(words)),
                 }
             }
         }
-        survey.end_cluster(cluster);
+        survey.end_cluster();
         Ok(survey)
     }
 
