@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// A word that names the record's block.
 const RACE_SLOT_BYTES: usize = 8;
 
+/// A word, of a set.
+const BUCKET_BYTES: usize = 8;
+
 /// What only tables of one scheme have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
@@ -140,6 +143,16 @@ impl SchemeShape {
                 RACE_SLOT_BYTES,
                 layout.slots(),
                 layout.heap_bytes,
+            ),
+            Scheme::Set(layout) => (
+                Own::Nothing,
+                match layout.element_words {
+                    0 => SlotKind::Word,
+                    _ => SlotKind::Heap,
+                },
+                BUCKET_BYTES,
+                layout.buckets,
+                layout.heap_bytes(),
             ),
             Scheme::Chained(layout) => (
                 Own::Growing {

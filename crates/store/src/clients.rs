@@ -11,10 +11,12 @@ use crate::calls::client::asking::CallOptions;
 use crate::calls::client::calling::CallingIndex;
 use crate::catalog::record::Scheme;
 use crate::duo::{DuoClient, DuoOwners};
+use crate::error::bad_option;
 use crate::expiry::ExpiryClock;
 use crate::lease::Leased;
 use crate::owned::queue::OwnedQueue;
 use crate::owned::table::OwnedTable;
+use crate::set::table::SetTable;
 use crate::{Access, ErrorKind, LookupOrder, ReadPolicy, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, RemoteAddr, Rights, shm};
 use farslot_index::AnyIndex;
@@ -23,6 +25,7 @@ use farslot_index::cuckoo::CuckooTable;
 use farslot_index::linear::{LinearLayout, LinearTable, ReadSizes};
 use farslot_index::race::RaceTable;
 use farslot_index::sealed::SealedTable;
+use farslot_set::shared::ChunkSizes;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -74,7 +77,7 @@ pub(crate) struct CallRule {
 /// CuckooDuo table is read by an index of it in the reader's memory, which saves what a call would.
 pub(crate) const fn executes(scheme: &Scheme) -> (bool, bool) {
     match scheme {
-        Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) => (true, true),
+        Scheme::Linear(_) | Scheme::Race(_) | Scheme::Cuckoo(_) | Scheme::Set(_) => (true, true),
         Scheme::Sealed(_) => (true, false),
         Scheme::Duo(_) | Scheme::Chained(_) | Scheme::Ordered(_) | Scheme::Queue(_) => {
             (false, false)
@@ -161,6 +164,14 @@ impl ClientFactory {
                 }
                 let table = RaceTable::open(endpoint, at, layout.clone()).await?;
                 Rc::new(table.with_clock(now))
+            }
+            Scheme::Set(layout) => {
+                // It is opened without a READ otherwise.
+                if self.calls.is_some() {
+                    endpoint.read(at, 8).await?;
+                }
+                let chunks = self.sizes.chunks()?;
+                Rc::new(SetTable::open(endpoint, at, layout, chunks)?)
             }
             Scheme::Duo(layout) => {
                 let owners = &self.duo_owners;
@@ -259,6 +270,7 @@ impl ClientFactory {
             Scheme::Sealed(layout) => layout.client_bytes(),
             Scheme::Linear(_)
             | Scheme::Cuckoo(_)
+            | Scheme::Set(_)
             | Scheme::Chained(_)
             | Scheme::Ordered(_)
             | Scheme::Queue(_) => 0,
@@ -269,11 +281,13 @@ impl ClientFactory {
 /// Tables whose read sizes are kept: the latest.
 const MOST_SIZES: usize = 256;
 
-/// How linear tables find their read sizes: costly to compute, the same for all threads and for all
-/// partitions of a table.
+/// How linear tables and sets find their read sizes: costly to compute, the same for all threads
+/// and for all partitions of a table.
 pub(crate) struct KnownSizes {
     policy: ReadPolicy,
     look_ahead: bool,
+    /// Of sets: the same for all of them, once one was opened.
+    chunks: Mutex<Option<ChunkSizes>>,
     known: Mutex<Vec<(LinearLayout, ReadSizes)>>,
 }
 
@@ -282,8 +296,32 @@ impl KnownSizes {
         Self {
             policy,
             look_ahead,
+            chunks: Mutex::default(),
             known: Mutex::default(),
         }
+    }
+
+    /// Those of sets: every client of a set examines the same number of buckets.
+    fn chunks(&self) -> Result<ChunkSizes> {
+        let mut known = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunks) = &*known {
+            return Ok(chunks.clone());
+        }
+        let most = ChunkSizes::REACH;
+        let chosen = match self.policy {
+            ReadPolicy::Fixed(slots) => {
+                let buckets = u64::from(slots).clamp(8, most).next_power_of_two();
+                ChunkSizes::fixed(buckets as usize, (most / buckets) as usize)
+            }
+            ReadPolicy::Modelled {
+                nic,
+                objective,
+                hit_ratio,
+                ..
+            } => ChunkSizes::chosen(nic, objective, hit_ratio),
+        };
+        let chosen = chosen.map_err(|error| bad_option("read policy", error, "another"))?;
+        Ok(known.insert(chosen).clone())
     }
 
     fn of(&self, layout: &LinearLayout) -> Result<ReadSizes> {

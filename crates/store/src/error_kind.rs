@@ -151,6 +151,7 @@ impl ErrorKind {
             IndexError::NotBuilt => Self::NotBuilt,
             IndexError::MultiKey { .. }
             | IndexError::NotBuildable { .. }
+            | IndexError::OnlyGrows { .. }
             | IndexError::NoKeys { .. }
             | IndexError::NoQueue { .. }
             | IndexError::NotAtomic { .. } => Self::Unsupported,
@@ -161,7 +162,9 @@ impl ErrorKind {
             IndexError::Contended { .. }
             | IndexError::Unreadable { .. }
             | IndexError::TurnOver { .. } => Self::Contended,
-            IndexError::BadDirectory { .. } | IndexError::BadFunction { .. } => Self::Damaged,
+            IndexError::BadDirectory { .. }
+            | IndexError::BadElement { .. }
+            | IndexError::BadFunction { .. } => Self::Damaged,
             IndexError::Fabric(error) => Self::of_fabric(error),
             _ => Self::Other,
         }

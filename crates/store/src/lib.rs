@@ -78,6 +78,7 @@ mod seeds;
 mod server;
 mod session;
 mod sessions;
+mod set;
 mod shapes;
 mod sharded;
 mod slot_map;
@@ -161,6 +162,7 @@ pub mod layout {
     pub use crate::catalog::{PartitionMap, PartitionNode, Scheme};
     pub use crate::options::HashKind;
     pub use crate::owned::{ChainedLayout, OrderedLayout, QueueLayout};
+    pub use crate::set::SetLayout;
     pub use crate::shapes::{CuckooShape, DuoShape, RaceShape};
     pub use crate::slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
     pub use farslot_index::cuckoo::CuckooLayout;

@@ -55,7 +55,7 @@ pub struct TableArgs {
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
     /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less
-    /// with few ways and small buckets]
+    /// with few ways and small buckets; of a set at most 0.8]
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub load_factor: Option<f64>,
     /// Let a key have several records
@@ -130,6 +130,9 @@ const fn help_of(scheme: SchemeKind) -> &'static str {
         }
         SchemeKind::Sealed => {
             "As linear, and never written again once it has been loaded: smaller, and misses end early"
+        }
+        SchemeKind::Set => {
+            "Found or put, and never changed: any number of writers, each key put by exactly one of them"
         }
         SchemeKind::Chained => {
             "Written by the node, read by everybody with one read of a bucket: takes part in transactions"

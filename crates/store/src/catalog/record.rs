@@ -4,6 +4,7 @@ use super::region::{CATALOG_BYTES, segment_bytes};
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
+use crate::set::layout::SetLayout;
 use crate::slot_map::SlotMap;
 use farslot_index::cuckoo::CuckooLayout;
 use farslot_index::duo::DuoLayout;
@@ -32,6 +33,8 @@ pub enum Scheme {
     Race(RaceLayout),
     /// Buckets of which each key has two, under an index that the writer keeps: one at a time.
     Duo(DuoLayout),
+    /// Elements that are found or put, and stay: any number of writers.
+    Set(SetLayout),
     /// Buckets with chains, which the owner of the memory writes: for any number of clients.
     Chained(ChainedLayout),
     /// A map in the order of its keys, which the owner of the memory writes, likewise.
@@ -53,6 +56,7 @@ impl Scheme {
             Self::Sealed(layout) => layout.check(),
             Self::Race(layout) => layout.check(),
             Self::Duo(layout) => layout.check(),
+            Self::Set(layout) => return layout.check(),
             Self::Chained(layout) => return layout.check(),
             Self::Ordered(layout) => return layout.check(),
             Self::Queue(layout) => return layout.check(),
@@ -70,6 +74,7 @@ impl Scheme {
             Self::Sealed(layout) => layout.table_bytes(),
             Self::Race(layout) => layout.table_bytes(),
             Self::Duo(layout) => layout.table_bytes(),
+            Self::Set(layout) => layout.table_bytes(),
             Self::Chained(layout) => layout.table_bytes(),
             Self::Ordered(layout) => layout.table_bytes(),
             Self::Queue(layout) => layout.table_bytes(),
@@ -115,6 +120,7 @@ impl Scheme {
             Self::Sealed(_) => SchemeKind::Sealed,
             Self::Race(_) => SchemeKind::Race,
             Self::Duo(_) => SchemeKind::Duo,
+            Self::Set(_) => SchemeKind::Set,
             Self::Chained(_) => SchemeKind::Chained,
             Self::Ordered(_) => SchemeKind::Ordered,
             Self::Queue(_) => SchemeKind::Queue,
@@ -134,9 +140,12 @@ impl Scheme {
             Self::Linear(layout) => layout.keys,
             Self::Cuckoo(layout) => layout.keys,
             Self::Sealed(layout) => layout.keys,
-            Self::Race(_) | Self::Duo(_) | Self::Chained(_) | Self::Ordered(_) | Self::Queue(_) => {
-                KeyRule::Unique
-            }
+            Self::Race(_)
+            | Self::Duo(_)
+            | Self::Set(_)
+            | Self::Chained(_)
+            | Self::Ordered(_)
+            | Self::Queue(_) => KeyRule::Unique,
         }
     }
 
@@ -149,6 +158,7 @@ impl Scheme {
             Self::Cuckoo(_)
             | Self::Sealed(_)
             | Self::Duo(_)
+            | Self::Set(_)
             | Self::Chained(_)
             | Self::Ordered(_)
             | Self::Queue(_) => false,
@@ -174,6 +184,10 @@ impl Scheme {
             Self::Sealed(layout) => (&mut layout.hasher, Some(&mut layout.mask_seed)),
             Self::Race(layout) => (&mut layout.hasher, None),
             Self::Duo(layout) => (&mut layout.hasher, Some(&mut layout.checksum_seed)),
+            Self::Set(layout) => {
+                layout.seed = 0;
+                return scheme;
+            }
             Self::Chained(layout) => {
                 layout.seed = 0;
                 return scheme;
@@ -206,6 +220,7 @@ impl Scheme {
             Self::Sealed(layout) => (layout.key, layout.value),
             Self::Race(layout) => (layout.key, layout.value),
             Self::Duo(layout) => (layout.key, layout.value),
+            Self::Set(layout) => (layout.key, layout.value),
             Self::Chained(layout) => (layout.key, layout.value),
             Self::Ordered(layout) => (layout.key, layout.value),
             Self::Queue(layout) => (QueueLayout::KEY, layout.value),

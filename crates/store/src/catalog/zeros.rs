@@ -66,6 +66,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 let growths = self.word(record, layout.growths()).await?;
                 layout.written(growths, mark)
             }
+            Scheme::Set(layout) => layout.written(self.word(record, 0).await?),
             Scheme::Chained(layout) => layout.shape(0).written(self.first_words(record).await?),
             Scheme::Ordered(layout) => layout.shape(0).written(self.first_words(record).await?),
             Scheme::Queue(layout) => layout.shape(0).written(self.first_words(record).await?),

@@ -3,6 +3,7 @@
 use super::{HashKind, Organisation, TableOptions};
 use crate::error::bad_option;
 use crate::owned::layout::OwnedTableShape;
+use crate::set::layout::SetSizing;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::{OnRestart, Result};
 use farslot_index::cuckoo::{CuckooLayout, CuckooOptions};
@@ -201,6 +202,33 @@ impl TableOptions {
         Ok(options.layout()?)
     }
 
+    /// What is wanted of a set.
+    pub(super) fn set_sizing(&self) -> Result<SetSizing> {
+        self.no_growth()?;
+        self.no_inline_bytes()?;
+        self.unique_keys()?;
+        Ok(SetSizing {
+            key: self.sizing.key,
+            value: self.sizing.value,
+            capacity: self.sizing.capacity,
+            load_factor: self.sizing.load_factor,
+            slot: self.slot,
+            heap_bytes: self.sizing.heap_bytes,
+            seed: self.seed.unwrap_or_else(rand::random),
+        })
+    }
+
+    /// Refuses several records of a key.
+    fn unique_keys(&self) -> Result<()> {
+        match self.sizing.keys {
+            KeyRule::Unique => Ok(()),
+            KeyRule::Multi => {
+                let limit = "in linear, cuckoo and sealed tables";
+                Err(bad_option("several records of a key", "asked for", limit))
+            }
+        }
+    }
+
     /// What is wanted of a table that the owner of the memory writes.
     pub(super) fn owned(&self) -> Result<OwnedTableShape> {
         self.no_inline_bytes()?;
@@ -211,10 +239,7 @@ impl TableOptions {
         if let Some(bytes) = self.sizing.heap_bytes {
             return Err(bad_option("heap bytes", bytes, "for tables with a heap"));
         }
-        if self.sizing.keys == KeyRule::Multi {
-            let limit = "in linear, cuckoo and sealed tables";
-            return Err(bad_option("several records of a key", "asked for", limit));
-        }
+        self.unique_keys()?;
         Ok(OwnedTableShape {
             key: self.sizing.key,
             value: self.sizing.value,

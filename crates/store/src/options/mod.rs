@@ -11,6 +11,7 @@ use crate::deduplicate::last_of_each_key;
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, OwnedTableShape, QueueLayout};
+use crate::set::layout::SetLayout;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::slot_map::partition_share;
 use crate::{OnRestart, Result};
@@ -37,6 +38,7 @@ enum Organisation {
     Cuckoo(CuckooShape),
     Duo(DuoShape),
     Race(RaceShape),
+    Set,
     Chained,
     Ordered,
     Queue,
@@ -222,6 +224,35 @@ impl TableOptions {
     pub fn race(self, shape: RaceShape) -> Self {
         Self {
             organisation: Organisation::Race(shape),
+            ..self
+        }
+    }
+
+    /// Makes it a set (paper 002), for find-or-put: elements are found, or put if they are absent,
+    /// and stay as they were put. Any number of clients write, and each element is put by exactly
+    /// one of them: all who put it compete for one bucket, by one compare-and-swap.
+    ///
+    /// Keys of a fixed size of at most 8 bytes, as numbers below 2^63, without values are their
+    /// buckets of 8 bytes. All others, and values, lie beside the buckets; a value has the room of
+    /// the longest. Key and value have at most 16 KiB together. Nothing replaces or removes an
+    /// element ([`OnlyGrows`](farslot_index::IndexError::OnlyGrows)).
+    ///
+    /// ```
+    /// # use farslot::{FieldSize, Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let numbers = TableOptions::new(1_000).keys(FieldSize::Fixed(8)).values(FieldSize::Fixed(0));
+    /// store.create("seen", &numbers.set())?;
+    /// let seen = store.table("seen")?;
+    /// assert_eq!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?, None, "it is new");
+    /// assert!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?.is_some(), "it was there");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn set(self) -> Self {
+        Self {
+            organisation: Organisation::Set,
             ..self
         }
     }
@@ -434,7 +465,8 @@ impl TableOptions {
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
     /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9,
-    /// and with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995; of a RACE table
+    /// and with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995; of a set at most
+    /// 0.8; of a RACE table
     /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with
     /// such buckets.
     ///
@@ -670,6 +702,7 @@ impl TableOptions {
             }
             Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
             Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
+            Organisation::Set => Scheme::Set(SetLayout::of(self.set_sizing()?)?),
             Organisation::Chained => Scheme::Chained(ChainedLayout::of(self.owned()?)?),
             Organisation::Ordered => {
                 self.no_growth()?;
@@ -709,6 +742,7 @@ impl TableOptions {
             Scheme::Cuckoo(_)
             | Scheme::Sealed(_)
             | Scheme::Duo(_)
+            | Scheme::Set(_)
             | Scheme::Chained(_)
             | Scheme::Ordered(_)
             | Scheme::Queue(_) => {

@@ -225,6 +225,7 @@ impl NamedOptions {
             SchemeKind::Sealed if self.filter => options.perfect_with_filter(),
             SchemeKind::Sealed if self.perfect => options.perfect(),
             SchemeKind::Sealed => options.sealed(),
+            SchemeKind::Set => options.set(),
             SchemeKind::Chained => options.chained(),
             SchemeKind::Ordered => options.ordered(),
             SchemeKind::Queue => options.queue(),
@@ -359,6 +360,10 @@ mod tests {
                 new.clone().ordered().keys(fixed).values(fixed),
             ),
             ("capacity=1000 scheme=queue", new.clone().queue()),
+            (
+                "capacity=1000 scheme=set key_size=8 value_size=0",
+                new.clone().set().keys(fixed).values(FieldSize::Fixed(0)),
+            ),
             (
                 "capacity=1000 multi_key=true slots=hybrid inline_bytes=64 heap=1MiB load_factor=0.5",
                 new.clone()

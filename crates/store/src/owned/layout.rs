@@ -11,7 +11,7 @@ use farslot_remote::queue::{Queue, QueueShape};
 use serde::{Deserialize, Serialize};
 
 /// The longest record: a reply with one, or with a few, is a call's.
-const LONGEST_RECORD: usize = 16 << 10;
+pub(crate) const LONGEST_RECORD: usize = 16 << 10;
 /// Slots of a bucket. Buckets have one key or less on average, so that few keys are in chains.
 const BUCKET_SLOTS: u8 = 2;
 /// Walks of chains after which a bucket of a table that grows is split.

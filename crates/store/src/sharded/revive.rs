@@ -263,6 +263,7 @@ impl ShardedTable {
             Scheme::Linear(_)
             | Scheme::Race(_)
             | Scheme::Duo(_)
+            | Scheme::Set(_)
             | Scheme::Chained(_)
             | Scheme::Ordered(_)
             | Scheme::Queue(_) => return Ok(false),

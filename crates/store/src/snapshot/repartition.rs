@@ -90,6 +90,7 @@ fn resized(
             layout.homes = slots(layout.homes);
             layout.slots = slots(layout.slots);
         }
+        Scheme::Set(layout) => *layout = layout.resized(slots, bytes),
         Scheme::Chained(layout) => *layout = layout.scaled(slots),
         Scheme::Ordered(layout) => *layout = layout.scaled(slots),
         Scheme::Queue(layout) => {
