@@ -12,13 +12,14 @@ mod pool;
 mod queues;
 mod race;
 mod sealed;
+mod sets;
 mod tables;
 mod transactions;
 mod writers;
 
 /// Every protocol of a store.
 mod protocols {
-    use crate::{catalog, cuckoo, duo, queues, race, sealed, tables, transactions, writers};
+    use crate::{catalog, cuckoo, duo, queues, race, sealed, sets, tables, transactions, writers};
 
     farslot_testbed::suites! {
         {
@@ -56,6 +57,11 @@ mod protocols {
                 each_key_has_one_slot_of_a_table_with_a_perfect_hash_function
                 a_table_that_is_not_built_says_so_until_it_is
             }
+            sets {
+                a_set_does_what_a_map_does_that_only_grows
+                each_element_is_put_by_exactly_one_client
+                a_set_is_snapshotted_restored_and_copied
+            }
             tables {
                 single_operations
                 batches_iteration_and_survey
@@ -81,7 +87,7 @@ mod protocols {
 /// What else holds for all fabrics alike: where a verb takes long, `scripts/test-verbs` leaves it
 /// out unless asked.
 mod properties {
-    use crate::{catalog, cuckoo, duo, pool, queues, race, sealed, tables, writers};
+    use crate::{catalog, cuckoo, duo, pool, queues, race, sealed, sets, tables, writers};
 
     farslot_testbed::suites! {
         {
@@ -132,6 +138,13 @@ mod properties {
                 of_two_records_of_a_key_the_last_stays_unless_it_may_have_several
                 options_that_are_not_for_sealed_tables_are_named
                 no_records_make_an_empty_table
+            }
+            sets {
+                a_full_set_says_so_and_loses_nothing
+                sets_of_every_kind_hold_their_capacity
+                what_a_set_cannot_do_is_refused_by_name
+                options_that_no_set_can_have_are_named
+                a_set_is_listed_renamed_emptied_and_dropped
             }
             tables {
                 a_full_table_says_so_and_serves_on
