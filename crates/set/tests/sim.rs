@@ -311,6 +311,102 @@ fn a_killed_inserter_leaves_no_element_in_part() {
     }
 }
 
+/// Clients of one part, as those of a table of a store are: an element and its value are seen whole
+/// behind the swap alone.
+#[test]
+fn clients_of_one_part_insert_each_element_once_and_whole() {
+    const CLIENTS: u64 = 3;
+    let layout = Layout::new(1, 512, 1 << 13).unwrap();
+    let shape = DataShape::varying(400).with_values(2);
+    let element = |number: u64| number.to_le_bytes().repeat(1 + number as usize % 50);
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut bed = Bed::new(seed, &[layout]);
+        if seed % 3 == 0 {
+            let when = When::AfterVerbs(seed * 13 % 600);
+            let client_stops = vec![ClientStop {
+                client: bed.clients[0],
+                when,
+            }];
+            bed.world.set_faults(FaultPlan {
+                client_stops,
+                ..FaultPlan::chaos(seed, 0.6)
+            });
+        }
+        let seen = Rc::new(RefCell::new(Seen::default()));
+        for client in 0..CLIENTS {
+            let id = bed.clients[client as usize];
+            let endpoint = Rc::clone(bed.simulation.endpoint(id));
+            let parts = vec![Part::of_node(bed.nodes[0])];
+            let reach = Reach::new(endpoint, layout, 0, parts).unwrap();
+            let set = SharedDataSet::new(shape, reach, chunks(seed))
+                .unwrap()
+                .seeded(seed);
+            let (numbers, seen) = (wanted(seed, client), Rc::clone(&seen));
+            bed.simulation.spawn(id, async move |_| {
+                for number in numbers {
+                    let value = |words: &mut [u64]| words.copy_from_slice(&[number, !number]);
+                    let (key, mut found) = (element(number), Vec::new());
+                    let put = set.find_or_put_value(&key, value, &mut found).await;
+                    if let Ok(Outcome::Found(_)) = put {
+                        assert_eq!(found, [number, !number], "a value in part");
+                    }
+                    seen.borrow_mut().note(number, put);
+                    let at = set.find_value(&key, &mut found).await.unwrap();
+                    assert_eq!((at.is_some(), &*found), (true, &[number, !number][..]));
+                }
+                let mut visited = HashSet::new();
+                let mut next = Some(0);
+                while let Some(first) = next {
+                    let visit = |key: &[u8], value: &[u64]| {
+                        assert_eq!((key, value[1]), (&*element(value[0]), !value[0]));
+                        assert!(visited.insert(value[0]), "visited twice");
+                    };
+                    next = set.visit(first, 100, 8, visit).await.unwrap();
+                }
+                let mine: HashSet<u64> = wanted(seed, client).into_iter().collect();
+                assert!(mine.is_subset(&visited));
+                set.give_back().await.unwrap();
+            });
+        }
+        bed.run();
+        let seen = seen.borrow();
+        assert!(seen.inserted.values().all(|times| *times == 1));
+        assert_eq!(seen.failed, 0);
+        if seed % 3 != 0 {
+            let wanted = (0..CLIENTS).flat_map(|client| wanted(seed, client));
+            let inserted: HashSet<u64> = seen.inserted.keys().copied().collect();
+            assert_eq!(inserted, wanted.collect());
+        }
+    }
+}
+
+/// Handles that insert one element each take the space of as many.
+#[test]
+fn space_that_was_not_used_is_given_back() {
+    let layout = Layout::new(1, 64, 1 << 12).unwrap();
+    let mut bed = Bed::new(3, &[layout]);
+    let endpoint = Rc::clone(bed.simulation.endpoint(bed.clients[0]));
+    let node = bed.nodes[0];
+    let taken = bed.simulation.spawn(bed.clients[0], async move |_| {
+        let open = || {
+            let parts = vec![Part::of_node(node)];
+            let reach = Reach::new(Rc::clone(&endpoint), layout, 0, parts).unwrap();
+            SharedDataSet::new(DataShape::fixed(32), reach, chunks(0)).unwrap()
+        };
+        for number in 0..10_u8 {
+            let set = open();
+            for element in [[number; 32], [100 + number; 32], [200 + number; 32]] {
+                assert!(set.find_or_put(&element).await.unwrap().is_inserted());
+            }
+            set.give_back().await.unwrap();
+        }
+        open().reach().taken_and_count().await.unwrap()[0]
+    });
+    bed.run();
+    assert_eq!(taken.try_take(), Some(30));
+}
+
 #[test]
 fn compressed_states_are_inserted_exactly_once_and_come_back() {
     const BYTES: usize = 90;

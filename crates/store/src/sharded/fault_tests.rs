@@ -348,6 +348,8 @@ type Record = Recorder<u64, Op, Option<TableRet<u64>>>;
 struct Work {
     client: u32,
     writes: bool,
+    /// Whether nothing is replaced or removed.
+    only_grows: bool,
     /// How old what its lookups say may be.
     bound: Nanos,
     loss: Loss,
@@ -384,6 +386,7 @@ async fn work(table: &ShardedTable, work: Work, record: &Record, mut rng: ChaCha
         let new = (u64::from(client) << 32) | (turn + 1);
         let op = match rng.random_range(0..if writes { 10 } else { 4 }) {
             0..4 => TableOp::Get,
+            _ if work.only_grows => TableOp::FindOrPut(new),
             4..7 => TableOp::Put(new),
             7 => TableOp::FindOrPut(new),
             8 => TableOp::Update(new),
@@ -479,6 +482,7 @@ fn lose_a_node(
     serve_simulated(&world, NODES);
     make(&world, scheme, seed);
     let slots = new_table(scheme, seed).slots;
+    let only_grows = scheme.kind().only_grows();
     let lost = NodeId(rng.random_range(0..NODES));
     let stop = world.now() + rng.random_range(50_000..400_000);
     let back_after = rng.random_range(1_000..300_000);
@@ -507,6 +511,7 @@ fn lose_a_node(
                 let does = Work {
                     client: number,
                     writes: number < writers,
+                    only_grows,
                     bound,
                     loss,
                 };
@@ -577,12 +582,13 @@ fn a_node_that_comes_back_empty_never_answers_with_what_it_had() {
     let scheme = options().race(RaceShape::default()).scheme().unwrap();
     let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0)));
     assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
-    for owned in [
+    for options in [
+        options().set(),
         options().chained(),
         options().capacity(2).chained().grow_to(64),
         options().ordered(),
     ] {
-        let scheme = owned.scheme().unwrap();
+        let scheme = options.scheme().unwrap();
         let losses = all((0..60).map(|seed| lose_a_node(seed, &scheme, |_| plain(), 3, 0)));
         assert!(losses.failed > 50 && losses.adopted > 100, "{losses:?}");
     }

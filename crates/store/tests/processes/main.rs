@@ -13,6 +13,7 @@ mod one_node;
 mod queues;
 mod rights;
 mod roles;
+mod sets;
 mod threads;
 mod together;
 
@@ -48,6 +49,9 @@ farslot_testbed::suites! {
         }
         queues {
             who_is_killed_takes_one_item_along_at_the_most
+        }
+        sets {
+            who_is_killed_leaves_whole_elements_that_others_find
         }
         threads {
             share_a_table

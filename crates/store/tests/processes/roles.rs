@@ -103,6 +103,7 @@ pub fn play() {
         "writer of batches" => crate::nodes::put_for_ever(&table()),
         "pusher" => crate::queues::push_for_ever(&address, &name),
         "popper" => crate::queues::pop_for_ever(&address, &name),
+        "putter" => crate::sets::put_all(&address, &name),
         "reader" => read_the_lasting(&table()),
         "builder" => build_numbers(&store(), &name),
         "churner" => churn_for_ever(&table()),

@@ -65,13 +65,14 @@ fn every_kind_of_slots_of_every_scheme_is_damaged() {
     assert_eq!(kinds_of("cuckoo"), [Word, Inline, Heap, Signatures]);
     assert_eq!(kinds_of("race"), [Heap]);
     assert_eq!(kinds_of("duo"), [Inline, Heap]);
+    assert_eq!(kinds_of("set"), [Word, Heap]);
     assert_eq!(kinds_of("sealed"), [Inline, Heap]);
     assert!(!kinds_of("perfect").is_empty() && !kinds_of("filtered").is_empty());
 }
 
 #[test]
 fn damaged_words_hurt_nobody() {
-    seeds("damage::damaged_words_hurt_nobody", 0..560);
+    seeds("damage::damaged_words_hurt_nobody", 0..640);
 }
 
 #[test]

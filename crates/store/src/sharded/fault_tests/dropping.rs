@@ -126,12 +126,13 @@ async fn use_queue(
 }
 
 /// The answer, or nothing where the table is as it was: another is its writer, it is not built, or
-/// was built and changes no more.
+/// was built or put and changes no more.
 fn refused_or<T>(met: &mut Met, answer: farslot_index::Result<T>) -> Result<Option<T>> {
     let stays = [
         ErrorKind::WriterBusy,
         ErrorKind::NotBuilt,
         ErrorKind::Sealed,
+        ErrorKind::Unsupported,
     ];
     match answer.map_err(StoreError::from) {
         Err(error) if stays.contains(&error.kind()) => {
@@ -160,6 +161,7 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
     let (chained, ordered) = (options().chained().grow_to(500), options().ordered());
     let sealed = options().sealed();
     let queue = options().queue();
+    let set = options().set();
     let all = [
         options(),
         race,
@@ -169,6 +171,7 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
         chained,
         ordered,
         queue,
+        set,
     ];
     all.map(|options| options.scheme().unwrap())
 }
