@@ -199,8 +199,12 @@ fn small() -> TableOptions {
 fn as_a_map(table: &Table, inline: bool, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut map = BTreeMap::new();
-    let one_step = table.record().scheme.kind().replaces_in_one_step();
-    let is_possible = |what: &Do| one_step || !matches!(what, Do::Replace | Do::RemoveIf);
+    let kind = table.record().scheme.kind();
+    let is_possible = |what: &Do| match what {
+        Do::Get | Do::GetAll | Do::FindOrPut => true,
+        Do::Put | Do::Update | Do::Remove => !kind.only_grows(),
+        Do::Replace | Do::RemoveIf => kind.replaces_in_one_step(),
+    };
     let possible: Vec<_> = ALL.into_iter().filter(is_possible).collect();
     let before = table.counters();
     for _ in 0..60 {
@@ -278,7 +282,10 @@ fn what_calls_do_a_plain_map_does_and_each_takes_one_round_trip() {
         Store::open_with(&sim, by(Access::Calls)).unwrap(),
     ];
     for (number, store) in stores.iter().enumerate() {
-        for (seed, (name, options)) in (number as u64 * 100..).zip(written()) {
+        let set = ("set", small().set());
+        for (seed, (name, options)) in
+            (number as u64 * 100..).zip(written().into_iter().chain([set]))
+        {
             let name = format!("{name} {number}");
             store.create(&name, &options).unwrap();
             let table = store.table(&name).unwrap();
@@ -286,7 +293,8 @@ fn what_calls_do_a_plain_map_does_and_each_takes_one_round_trip() {
             if seed % 2 == 0 {
                 table.start_writing().unwrap();
             }
-            as_a_map(&table, name.starts_with("inline"), seed);
+            let short = name.starts_with("inline") || name.starts_with("set");
+            as_a_map(&table, short, seed);
         }
     }
 }
