@@ -19,7 +19,7 @@ V = TypeVar("V", bytes, str, int)
 T = TypeVar("T")
 
 Scheme = Literal[
-    "linear", "cuckoo", "sealed", "race", "duo", "chained", "ordered", "queue"
+    "linear", "cuckoo", "sealed", "race", "duo", "set", "chained", "ordered", "queue"
 ]
 
 
