@@ -157,6 +157,14 @@ impl<E: Endpoint> SharedDataSet<E> {
         .await;
     }
 
+    /// Asks the processor for what an operation on this element looks at first; false where a
+    /// remote part is not [in place](Endpoint::in_place), or there is no such element.
+    pub fn prefetch(&self, element: &[u8]) -> bool {
+        let mut key = Vec::new();
+        let is_key = self.shape.key_of(element, &mut key).is_ok();
+        is_key && self.table.prefetch(hash::seeded(&key, self.table.seed))
+    }
+
     /// The index of an element, if it is in the set.
     ///
     /// # Errors

@@ -161,7 +161,8 @@ impl<E: Endpoint> Reach<E> {
     }
 
     /// A remote part's words, where this thread's own loads and stores reach them, and the byte at
-    /// which they start. To be held until the next await at most.
+    /// which they start. To be held for one operation at most: where the memory is in place, nothing
+    /// in it waits.
     #[inline]
     fn in_place(
         &self,
@@ -174,6 +175,39 @@ impl<E: Endpoint> Reach<E> {
         let view = self.endpoint.in_place(from, needed)?;
         let offset = view.offset_of(Piece { from, len: len * 8 })?;
         Some((view, offset))
+    }
+
+    /// The buckets of a table of one remote part that is in place, to be swapped or only read, and
+    /// the byte of the view at which they start.
+    #[inline]
+    pub(super) fn buckets_in_place(&self, swaps: bool) -> Option<(InPlace<'_>, u64)> {
+        let [Part::Remote(at)] = &*self.parts else {
+            return None;
+        };
+        let needed = match swaps {
+            true => Rights::READ.and(Rights::ATOMIC),
+            false => Rights::READ,
+        };
+        self.in_place(*at, HEADER, self.layout.buckets() as usize, needed)
+    }
+
+    /// Whether all of the table is in place.
+    #[inline]
+    pub fn is_in_place(&self) -> bool {
+        match &*self.parts {
+            [Part::Remote(at)] => self.endpoint.in_place(*at, Rights::READ).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Asks the processor for words of a remote part that are in place; false of any others.
+    pub(super) fn prefetch(&self, rank: usize, word: u64, len: usize) -> bool {
+        let Some(Part::Remote(at)) = self.parts.get(rank) else {
+            return false;
+        };
+        let view = self.in_place(*at, word, len, Rights::READ);
+        view.map(|(view, offset)| view.prefetch(offset, len * 8))
+            .is_some()
     }
 
     /// Replaces a word of a rank if it is `expected`; returns what it was.

@@ -86,20 +86,28 @@ impl<E: Endpoint> Table<E> {
         probe: &mut impl BucketProbe,
     ) -> Result<Outcome<(u64, u64)>, SetError> {
         let layout = self.reach.layout();
-        let chunking = self.chunks.now();
-        let size = (chunking.buckets as u64).min(layout.buckets());
         let mut left = self.reach_of_walks();
+        // What is in place is loaded as it is looked at: one chunk is as good as many.
+        let in_place = self.reach.is_in_place();
+        let (size, ahead) = match in_place {
+            true => (left, false),
+            false => {
+                let chunking = self.chunks.now();
+                let size = (chunking.buckets as u64).min(layout.buckets());
+                (size, chunking.ahead)
+            }
+        };
         let mut start = layout::home(layout, hash);
         let mut chunk = self.query(start, size)?;
         loop {
             let next_start = (start + size) % layout.buckets();
             let last = left <= size;
             let mut next = None;
-            if chunking.ahead && !last {
+            if ahead && !last {
                 next = Some(self.query(next_start, size)?);
             }
             sync(&mut chunk, next.as_mut()).await?;
-            if left == self.reach_of_walks() {
+            if !in_place && left == self.reach_of_walks() {
                 self.learn(&chunk, size);
             }
             for at in 0..size.min(left) {
@@ -128,6 +136,45 @@ impl<E: Endpoint> Table<E> {
             };
             (start, left) = (next_start, left - size);
         }
+    }
+
+    /// The walk of an element that is its bucket, as [`Table::walk`] says, where the whole table is
+    /// in place: then nothing waits, and it is a loop over its words. Nothing where it is not.
+    pub(super) fn walk_in_place(
+        &self,
+        hash: u64,
+        bucket: u64,
+        inserts: bool,
+    ) -> Option<Outcome<u64>> {
+        let (view, start) = self.reach.buckets_in_place(inserts)?;
+        let (word, buckets) = (view.words(start), self.reach.layout().buckets());
+        let mut at = layout::home(self.reach.layout(), hash);
+        for _ in 0..self.reach_of_walks() {
+            let mut seen = word(at as usize);
+            if seen == 0 {
+                if !inserts {
+                    return Some(Outcome::Full);
+                }
+                seen = view.compare_swap(start + at * 8, 0, bucket);
+                if seen == 0 {
+                    return Some(Outcome::Inserted(at));
+                }
+            }
+            if seen == bucket {
+                return Some(Outcome::Found(at));
+            }
+            at = if at + 1 == buckets { 0 } else { at + 1 };
+        }
+        Some(Outcome::Full)
+    }
+
+    /// Asks the processor for the buckets that a walk for this hash looks at first, up to a cache
+    /// line of them; false where they are not in place.
+    pub(super) fn prefetch(&self, hash: u64) -> bool {
+        let layout = self.reach.layout();
+        let (rank, word) = layout.locate(layout::home(layout, hash));
+        let len = (layout.buckets_end() - word).min(8);
+        self.reach.prefetch(rank, word, len as usize)
     }
 
     /// Buckets that a walk examines, the same for every walker: beyond them there is no element.

@@ -76,6 +76,38 @@ impl<E: Endpoint> SharedWordSet<E> {
         self.walk(word, true).await
     }
 
+    /// [`SharedWordSet::find_or_put`] without a future, where the set has one remote part that is
+    /// [in place](Endpoint::in_place); nothing where it has not.
+    #[inline]
+    pub fn find_or_put_in_place(&self, word: u64) -> Option<Result<Outcome, SetError>> {
+        self.walk_in_place(word, true)
+    }
+
+    /// [`SharedWordSet::contains`] without a future, likewise.
+    #[inline]
+    pub fn contains_in_place(&self, word: u64) -> Option<Result<bool, SetError>> {
+        let walked = self.walk_in_place(word, false)?;
+        Some(walked.map(|walked| matches!(walked, Outcome::Found(_))))
+    }
+
+    #[inline]
+    fn walk_in_place(&self, word: u64, inserts: bool) -> Option<Result<Outcome, SetError>> {
+        if let Err(error) = check(word) {
+            return Some(Err(error));
+        }
+        let bucket = word | OCCUPIED;
+        let hash = hash::seeded(&[bucket], self.table.seed);
+        self.table.walk_in_place(hash, bucket, inserts).map(Ok)
+    }
+
+    /// Asks the processor for what an operation on this element looks at first; false where a
+    /// remote part is not [in place](Endpoint::in_place).
+    pub fn prefetch(&self, word: u64) -> bool {
+        let bucket = word | OCCUPIED;
+        let hash = hash::seeded(&[bucket], self.table.seed);
+        self.table.prefetch(hash)
+    }
+
     /// Whether an element is in the set.
     ///
     /// # Errors

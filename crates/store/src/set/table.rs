@@ -4,15 +4,21 @@ use super::layout::SetLayout;
 use crate::Result as StoreResult;
 use crate::error::bad_option;
 use crate::lease::Leased;
-use farslot_fabric::{Endpoint, EndpointExt, NodeId, RemoteAddr, Rights, let_others_run};
+use farslot_fabric::{
+    Endpoint, EndpointExt, NodeId, RemoteAddr, Rights, Steps, Tally, let_others_run, window,
+};
 use farslot_index::{
-    BATCH_WIDTH, ClientState, Cursor, IndexError, Occupancy, Operation, Outcome, Result, SCAN,
-    SchemeClient, SchemeKind, Survey, UPKEEP, Value, linear,
+    Answers, AtOnce, BATCH_WIDTH, ClientState, Cursor, Got, IndexError, Occupancy, Operation,
+    Outcome, Outcomes, Result, SCAN, SchemeClient, SchemeKind, Survey, UPKEEP, Value, linear,
+    run_side_by_side,
 };
 use farslot_set::shared::{ChunkSizes, Part, Reach, SharedDataSet, SharedWordSet};
 use farslot_set::{Outcome as Put, SetError};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// Operations of a batch behind one whose memory is asked for before it, where that is mapped.
+const AHEAD: usize = 16;
 
 /// A set of a node.
 pub(crate) struct SetTable {
@@ -117,6 +123,61 @@ impl SetTable {
         }
     }
 
+    /// Does an operation on an element that is its bucket without a future, where the memory is
+    /// mapped; nothing where it has to wait for something, or fails.
+    fn word_in_place(&self, operation: Operation<'_>) -> Option<Outcome> {
+        let Elements::Words(set) = &self.elements else {
+            return None;
+        };
+        let key = operation.key();
+        self.layout.key.check_key(key).ok()?;
+        let word = self.layout.word_of(key).ok()?;
+        let empty = || Value::from(&[][..]);
+        Some(match operation {
+            Operation::Get(_) => {
+                let is_there = set.contains_in_place(word)?.ok()?;
+                Outcome::Value(is_there.then(empty))
+            }
+            Operation::FindOrPut(_, []) | Operation::Put(_, []) => {
+                let is_new = match set.find_or_put_in_place(word)?.ok()? {
+                    Put::Found(_) => false,
+                    Put::Inserted(_) => true,
+                    Put::Full => return None,
+                };
+                self.inserted
+                    .update(|inserted| inserted + u64::from(is_new));
+                match operation {
+                    Operation::Put(..) => Outcome::Changed(is_new),
+                    _ => Outcome::Value((!is_new).then(empty)),
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The same, booked; the rest of it, if it has to wait.
+    fn at_once<'s>(&'s self, operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        let core = self.endpoint.core();
+        if core.is_turn_over() {
+            return Some(Err(Box::pin(async move {
+                let_others_run().await;
+                self.run_one(operation).await
+            })));
+        }
+        let outcome = self.word_in_place(operation)?;
+        let mut tally = Tally::default();
+        tally.operation_ended(Steps::default());
+        core.counters.add(operation.class(), &tally);
+        if self.inserted.get() >= self.report_after {
+            return Some(Err(Box::pin(async move {
+                // What was inserted is; the count is brought up to date later.
+                let _ = self.report().await;
+                Ok(outcome)
+            })));
+        }
+        Some(Ok(Ok(outcome)))
+    }
+
     /// Why there is no room for an element of so many bytes.
     async fn full(&self, record_bytes: usize) -> Result<IndexError> {
         if !self.layout.in_buckets() {
@@ -204,6 +265,64 @@ impl SchemeClient for SetTable {
 
     fn node(&self) -> NodeId {
         self.at.node
+    }
+
+    fn prefetch_slots(&self, key: &[u8]) -> bool {
+        match &self.elements {
+            Elements::Words(set) => {
+                let word = self.layout.key.check_key(key);
+                let word = word.and_then(|()| self.layout.word_of(key));
+                word.is_ok_and(|word| set.prefetch(word))
+            }
+            Elements::Records(set) => set.prefetch(key),
+        }
+    }
+
+    fn find_at_once<'s>(&'s self, key: &'s [u8]) -> AtOnce<'s, Got> {
+        Some(match self.at_once(Operation::Get(key))? {
+            Ok(outcome) => Ok(outcome.map(Outcome::into_value)),
+            Err(rest) => Err(Box::pin(async { rest.await.map(Outcome::into_value) })),
+        })
+    }
+
+    fn write_at_once<'s>(&'s self, write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
+        self.at_once(write)
+    }
+
+    async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+        if !self.reach().is_in_place() {
+            let gets = keys.iter().map(|key| self.find_one(key));
+            let done = |number, answer| done(Answers::One(number, answer));
+            return window(BATCH_WIDTH, gets, done).await;
+        }
+        for (number, key) in keys.iter().enumerate() {
+            if let Some(later) = keys.get(number + AHEAD) {
+                self.prefetch_slots(later);
+            }
+            let answer = match self.at_once(Operation::Get(key)) {
+                Some(Ok(outcome)) => outcome.map(Outcome::into_value),
+                Some(Err(rest)) => rest.await.map(Outcome::into_value),
+                None => self.find_one(key).await,
+            };
+            done(Answers::One(number, answer));
+        }
+    }
+
+    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+        if !self.reach().is_in_place() {
+            return run_side_by_side(self, writes, done).await;
+        }
+        for (number, write) in writes.iter().enumerate() {
+            if let Some(later) = writes.get(number + AHEAD) {
+                self.prefetch_slots(later.key());
+            }
+            let outcome = match self.at_once(*write) {
+                Some(Ok(outcome)) => outcome,
+                Some(Err(rest)) => rest.await,
+                None => self.run_one(*write).await,
+            };
+            done(Outcomes::One(number, outcome));
+        }
     }
 
     async fn find(&self, key: &[u8]) -> Result<Option<Value>> {
