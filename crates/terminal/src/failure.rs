@@ -225,6 +225,9 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::Sealed { .. } | IndexError::NotEmpty { .. }) => {
             "dump it and load it into a new one: farslot load --create".into()
         }
+        StoreError::Index(IndexError::OnlyGrows { .. }) => {
+            "copy it to a table whose records change: farslot copy SET TABLE --scheme race".into()
+        }
         StoreError::Index(IndexError::NotBuilt) => {
             "its builder may be at work yet; if it was killed, load the table under another name"
                 .into()

@@ -33,6 +33,7 @@ mod raw;
 mod redis;
 mod round_trips;
 mod sealed;
+mod sets;
 mod siege;
 mod snapshots;
 mod tcp;
