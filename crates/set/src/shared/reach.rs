@@ -161,8 +161,8 @@ impl<E: Endpoint> Reach<E> {
     }
 
     /// A remote part's words, where this thread's own loads and stores reach them, and the byte at
-    /// which they start. To be held for one operation at most: where the memory is in place, nothing
-    /// in it waits.
+    /// which they start. To be held for one operation at most: where the memory is in place,
+    /// nothing in it waits.
     #[inline]
     fn in_place(
         &self,

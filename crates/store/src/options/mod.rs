@@ -241,8 +241,8 @@ impl TableOptions {
     /// # use farslot::{FieldSize, Store, TableOptions};
     /// # fn main() -> Result<(), farslot::StoreError> {
     /// let store = Store::embedded()?;
-    /// let numbers = TableOptions::new(1_000).keys(FieldSize::Fixed(8)).values(FieldSize::Fixed(0));
-    /// store.create("seen", &numbers.set())?;
+    /// let words = TableOptions::new(1_000).keys(FieldSize::Fixed(8)).values(FieldSize::Fixed(0));
+    /// store.create("seen", &words.set())?;
     /// let seen = store.table("seen")?;
     /// assert_eq!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?, None, "it is new");
     /// assert!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?.is_some(), "it was there");
@@ -465,10 +465,9 @@ impl TableOptions {
 
     /// Slots in use per slot when `capacity` keys are in the table: above 0, at most 1. By default
     /// 0.75; of a cuckoo table 0.9, or less with few ways and small buckets; of a sealed table 0.9,
-    /// and with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995; of a set at most
-    /// 0.8; of a RACE table
-    /// 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo table 0.95, or 0.85 with
-    /// such buckets.
+    /// and with [one slot for each key](TableOptions::perfect) 0.99, at most 0.995; of a set 0.75,
+    /// at most 0.8; of a RACE table 0.8, or 0.65 with buckets of fewer than 8 slots; of a CuckooDuo
+    /// table 0.95, or 0.85 with such buckets.
     ///
     /// ```
     /// # use farslot::{TableOptions};
