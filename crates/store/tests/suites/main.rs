@@ -124,7 +124,7 @@ mod properties {
                 dropped_tables_leave_nothing
             }
             queues {
-                a_queue_is_listed_renamed_emptied_and_dropped
+                a_queue_is_listed_renamed_cleared_and_dropped
                 what_needs_keys_is_refused_of_a_queue_and_the_other_way_round
             }
             race {
@@ -144,7 +144,7 @@ mod properties {
                 sets_of_every_kind_hold_their_capacity
                 what_a_set_cannot_do_is_refused_by_name
                 options_that_no_set_can_have_are_named
-                a_set_is_listed_renamed_emptied_and_dropped
+                a_set_is_listed_renamed_cleared_and_dropped
             }
             tables {
                 a_full_table_says_so_and_serves_on

@@ -149,7 +149,7 @@ pub fn each_item_is_popped_once_and_those_of_a_client_in_their_order<S: TestStor
     assert!(store.queue("q").unwrap().is_empty().unwrap());
 }
 
-pub fn a_queue_is_listed_renamed_emptied_and_dropped<S: TestStore>() {
+pub fn a_queue_is_listed_renamed_cleared_and_dropped<S: TestStore>() {
     let node = S::start(64 << 20);
     let store = node.open();
     store.create("q", &queue(10)).unwrap();

@@ -137,7 +137,7 @@ fn compare(table: &Table, kind: &Kind, steps: Vec<Step>) {
             }
             Step::Exists(number) => {
                 let key = (kind.key)(number);
-                assert_eq!(table.exists(&key), Ok(model.contains_key(&key)));
+                assert_eq!(table.contains_key(&key), Ok(model.contains_key(&key)));
             }
             Step::Scan(most) => assert_eq!(scanned(table, most), model),
             Step::Count => {
@@ -427,7 +427,7 @@ pub fn options_that_no_set_can_have_are_named<S: TestStore>() {
     assert_eq!(store.tables().unwrap(), []);
 }
 
-pub fn a_set_is_listed_renamed_emptied_and_dropped<S: TestStore>() {
+pub fn a_set_is_listed_renamed_cleared_and_dropped<S: TestStore>() {
     each_kind::<S>(100, |store, kind| {
         assert_eq!(store.tables().unwrap()[0].scheme.name(), "set");
         let old = store.table("s").unwrap();
@@ -440,12 +440,12 @@ pub fn a_set_is_listed_renamed_emptied_and_dropped<S: TestStore>() {
         let renamed = store.table("r").unwrap();
         assert_eq!(renamed.get(&key), Ok(Some(value.clone())));
         assert_eq!(old.get(&key).unwrap_err().kind(), ErrorKind::TableGone);
-        store.empty("r").unwrap();
-        let emptied = store.table("r").unwrap();
-        assert_eq!(emptied.occupancy().unwrap().entries, 0);
-        assert_eq!(emptied.find_or_put(&key, &value), Ok(None));
+        store.clear("r").unwrap();
+        let cleared = store.table("r").unwrap();
+        assert_eq!(cleared.occupancy().unwrap().entries, 0);
+        assert_eq!(cleared.find_or_put(&key, &value), Ok(None));
         store.drop_table("r").unwrap();
-        let put = emptied.find_or_put(&(kind.key)(8), &value);
+        let put = cleared.find_or_put(&(kind.key)(8), &value);
         assert_eq!(put.unwrap_err().kind(), ErrorKind::TableGone);
         assert_eq!(store.memory().unwrap().taken, 0);
         // Where it was there is another, empty.
