@@ -6,6 +6,7 @@
 //! does it, and the other fabrics say themselves what they make of it. A call that fails may have
 //! been executed; a layer above makes retries safe.
 
+use crate::ticket::{LaterAnswer, Ticket};
 use crate::{FabricError, Nanos, NodeId, RegionId, RemoteAddr, Result, Rights};
 use std::fmt;
 use std::ops::Range;
@@ -15,14 +16,11 @@ use std::ops::Range;
 /// Calls may come on several threads at a time. Whatever must not run side by side is the handler's
 /// to lock.
 pub trait Handler: Send + Sync {
-    /// Answers a call; returns how many bytes of `call.reply` are the reply, of which the fabric
-    /// takes no more than there are.
-    ///
-    /// It must have written all of these: what was there before may be of another client's reply.
+    /// Answers a call, or says that its [ticket](Call::later) will.
     ///
     /// It must not wait for other calls, nor for verbs: it runs on a thread that serves other
     /// clients as well.
-    fn handle(&self, call: Call<'_>) -> usize;
+    fn handle(&self, call: Call<'_>) -> CallAnswer;
 
     /// Whether the handler itself holds every caller to its rights, by [`Call::caller`]. Else a
     /// caller needs [`Rights::CALL`] for all of the region. Over the simulator, callers need that
@@ -30,6 +28,19 @@ pub trait Handler: Send + Sync {
     fn checks_callers(&self) -> bool {
         false
     }
+}
+
+/// How a handler answers a call.
+#[derive(Debug)]
+pub enum CallAnswer {
+    /// So many bytes of [`Call::reply`] are the reply; the fabric takes no more than there are. The
+    /// handler must have written all of them: what was there before may be of another client's
+    /// reply.
+    Now(usize),
+    /// A [`Ticket`] brings the reply ([`Call::later`]). A connection's answers keep the order of its
+    /// calls: those behind this one wait for it, those of other connections do not. While some
+    /// wait, of the connection's verbs only calls are begun, as many of them as its limits allow.
+    Later(LaterAnswer),
 }
 
 /// A call as its handler gets it. Every byte of the request is the client's word, and may be
@@ -81,6 +92,17 @@ impl<F: Fn(Range<u64>, Rights) -> Result<()>> Caller for F {
 }
 
 impl Call<'_> {
+    /// Has the call answered later, by the ticket, from any thread: the handler returns the other as
+    /// [`CallAnswer::Later`].
+    ///
+    /// The caller waits as long as for any verb. It may be gone by then, and another connection of
+    /// its may have had other calls answered: what a ticket stands for may take effect late, as a
+    /// call that is lost may.
+    #[must_use]
+    pub fn later(&self) -> (Ticket, LaterAnswer) {
+        Ticket::open(self.reply.len())
+    }
+
     /// The same call for somebody else to answer; afterwards this one's reply is there again.
     pub fn reborrow(&mut self) -> Call<'_> {
         Call {

@@ -130,6 +130,15 @@ pub enum FabricError {
         /// The region called.
         region: RegionId,
     },
+    /// The owner of the region took the call, and let it go without an answer. It may or may not
+    /// have taken effect.
+    #[error("region {} of node {} took a call and gave it up without an answer", .region.0, .node.0)]
+    Unanswered {
+        /// The node called.
+        node: NodeId,
+        /// The region called.
+        region: RegionId,
+    },
     /// The fabric carries no calls.
     #[error("calls are not carried over {fabric}")]
     CallsUnsupported {
@@ -480,6 +489,7 @@ impl FabricError {
                 | Self::Deposed { sent: true, .. }
                 | Self::NodeRestarted { .. }
                 | Self::TimedOut { .. }
+                | Self::Unanswered { .. }
                 | Self::Protocol { .. }
                 // The bytes of a message are written before the message.
                 | Self::ReceiverNotReady { .. }

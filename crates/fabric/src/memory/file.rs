@@ -212,7 +212,7 @@ pub(crate) fn is_claimed(file: BorrowedFd<'_>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Handler};
+    use crate::{Call, CallAnswer, Handler};
 
     const REGION: RegionSpec = RegionSpec {
         len: 128,
@@ -282,7 +282,7 @@ mod tests {
     struct Stores;
 
     impl Handler for Stores {
-        fn handle(&self, call: Call<'_>) -> usize {
+        fn handle(&self, call: Call<'_>) -> CallAnswer {
             let Call {
                 request, memory, ..
             } = call;
@@ -298,7 +298,7 @@ mod tests {
                 memory.end_turn().unwrap();
                 assert_eq!(memory.notes(), [b"a note".to_vec()]);
             }
-            0
+            CallAnswer::Now(0)
         }
     }
 

@@ -7,8 +7,8 @@ use super::mapping::Mapping;
 use super::owner::{RegionWords, now};
 use crate::words::SharedWords;
 use crate::{
-    Call, Caller, FabricError, Handler, Inbox, Message, NodeId, NodeInfo, RegionId, RegionInfo,
-    Result, Rights,
+    Call, CallAnswer, Caller, FabricError, Handler, Inbox, Message, NodeId, NodeInfo, RegionId,
+    RegionInfo, Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
@@ -213,7 +213,8 @@ impl Node {
             .ok_or(FabricError::NoHandler { node, region })
     }
 
-    /// Has a handler answer a call to a region that there is; returns the bytes of the reply.
+    /// Has a handler answer a call to a region that there is, in no more bytes than there is room
+    /// for.
     pub(crate) fn answer_call(
         &self,
         handler: &dyn Handler,
@@ -221,7 +222,7 @@ impl Node {
         request: &[u8],
         reply: &mut [u8],
         caller: &dyn Caller,
-    ) -> usize {
+    ) -> CallAnswer {
         let index = usize::from(region.0);
         let mut memory = RegionWords {
             words: self.words(),
@@ -240,7 +241,10 @@ impl Node {
             reply,
             caller,
         };
-        handler.handle(call).min(room)
+        match handler.handle(call) {
+            CallAnswer::Now(bytes) => CallAnswer::Now(bytes.min(room)),
+            CallAnswer::Later(later) => CallAnswer::Later(later.within(room)),
+        }
     }
 
     /// The node's incarnation and regions.

@@ -266,6 +266,19 @@ impl Outbound {
         self.words.truncate(end);
     }
 
+    /// Takes the last entry back, of so many words, which was added to the open frame.
+    pub(crate) fn take_back(&mut self, words: usize) {
+        self.shorten(words);
+        match &mut self.open {
+            Some((start, 1)) => {
+                self.words.truncate(*start);
+                self.open = None;
+            }
+            Some((_, count)) => *count -= 1,
+            None => {}
+        }
+    }
+
     /// Ends the open frame, of `kind`, and sends once; all is gone if nothing is left then.
     #[inline]
     pub(crate) fn send(&mut self, socket: &mut Socket, kind: FrameKind) -> Io {

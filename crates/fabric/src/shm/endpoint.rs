@@ -11,12 +11,14 @@
 use super::attach::Attachment;
 use super::calls::{CallChannels, OutgoingCall};
 use super::parked::ParkedMessages;
+use super::promised::{PromisedReplies, PromisedReply};
 use super::settled::Settled;
 use crate::memory::{Node, mailbox};
 use crate::verb::{check_access, check_aligned, check_gathered};
 use crate::{
-    Buffer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message, Nanos,
-    NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights, Verb,
+    Buffer, CallAnswer, Completion, Endpoint, EndpointCore, FabricError, InPlace, Limits, Message,
+    Nanos, NodeId, NodeInfo, NodeState, Pieces, PostError, RegionId, RemoteAddr, Result, Rights,
+    Verb,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::{Cell, RefCell};
@@ -45,6 +47,7 @@ pub struct ShmEndpoint {
     wanted_count: Cell<usize>,
     parked: ParkedMessages,
     call_channels: CallChannels,
+    promised: PromisedReplies,
     /// Messages that wait for room and calls that wait for replies. They keep their places in the
     /// send queue.
     lasting: Cell<usize>,
@@ -92,7 +95,7 @@ enum CompletionAction {
     Gather(Box<(Pieces, Option<Buffer>)>),
     /// Wait until the parked message is delivered or given up.
     Deliver(Rc<Settled<()>>),
-    /// Wait for the reply of another process.
+    /// Wait for the reply of another process, or of another thread.
     Ask(Rc<Settled<Buffer>>),
     /// Nothing but to take this.
     Done(Option<Completion>),
@@ -127,6 +130,7 @@ impl ShmEndpoint {
             wanted_count: Cell::new(0),
             parked: ParkedMessages::default(),
             call_channels: CallChannels::default(),
+            promised: PromisedReplies::default(),
             lasting: Cell::new(0),
         }
     }
@@ -236,8 +240,8 @@ impl ShmEndpoint {
     }
 
     fn note_lasting(&self) {
-        self.lasting
-            .set(self.parked.len() + self.call_channels.open());
+        let calls = self.call_channels.open() + self.promised.len();
+        self.lasting.set(self.parked.len() + calls);
     }
 
     /// Posts a call to another process; one to a node of this process is answered by this thread,
@@ -276,9 +280,24 @@ impl ShmEndpoint {
             let len = bytes.end.saturating_sub(offset);
             self.locate(at, len, needed).map(drop)
         };
-        let bytes = owner.answer_call(&*handler, region, &request, &mut reply, &allowed);
-        reply.truncate(bytes);
-        Ok(CompletionAction::done(Completion::Replied(reply)))
+        match owner.answer_call(&*handler, region, &request, &mut reply, &allowed) {
+            CallAnswer::Now(bytes) => {
+                reply.truncate(bytes);
+                Ok(CompletionAction::done(Completion::Replied(reply)))
+            }
+            CallAnswer::Later(later) => {
+                let answer = self.promised.wait_for(PromisedReply {
+                    node,
+                    region,
+                    later,
+                    reply,
+                    timeout: self.core.limits.verb_timeout,
+                    deadline: self.deadline(),
+                });
+                self.note_lasting();
+                Ok(CompletionAction::Ask(answer))
+            }
+        }
     }
 
     /// Sees to what lasts; returns how many verbs are done.
@@ -286,7 +305,7 @@ impl ShmEndpoint {
     fn settle_lasting(&self) -> usize {
         let now = self.now();
         let delivered = self.parked.deliver(&self.nodes, now);
-        let answered = self.call_channels.collect(&self.nodes, now);
+        let answered = self.call_channels.collect(&self.nodes, now) + self.promised.collect(now);
         self.note_lasting();
         delivered + answered
     }
@@ -362,6 +381,10 @@ impl ShmEndpoint {
         }
     }
 }
+
+/// The longest sleep while an answer of another thread is waited for: the deadline may pass
+/// meanwhile.
+const LONGEST_PARK: Duration = Duration::from_millis(20);
 
 /// What a call costs, in READs: 2.4 to 3.5 where its client executes it; 4.6 of another process
 /// with 16 of either under way, and 52 with one, for then each call wakes its owner.
@@ -553,11 +576,13 @@ impl Endpoint for ShmEndpoint {
             Duration::from_nanos(deadline.saturating_sub(self.now()))
         });
         let has_parked = self.parked.len() > 0;
+        let calls = self.call_channels.open();
+        let has_promised = self.promised.len() > 0;
         // Then nothing comes but the deadline, or what another thread does. That is looked for more
         // seldom the longer it does not come: many threads that sleep shall not take the
         // processors.
-        let is_asleep =
-            deadline.is_some() && left > NAP && !has_parked && self.call_channels.open() == 0;
+        let has_lasting = has_parked || has_promised || calls > 0;
+        let is_asleep = deadline.is_some() && left > NAP && !has_lasting;
         if is_asleep {
             std::thread::sleep(left.min(NAP * (1 << idle_turns.min(6))));
         } else if idle_turns < SPINS {
@@ -565,10 +590,17 @@ impl Endpoint for ShmEndpoint {
         } else if idle_turns < YIELDS {
             std::thread::yield_now();
         } else {
-            // Nobody tells when a mailbox has room.
+            // Nobody tells when a mailbox has room, nor the sleeper at a socket of answers within
+            // the process.
             let nap = left.min(NAP);
-            let left = if has_parked { nap } else { left };
-            if !self.call_channels.sleep(left) {
+            let has_others = has_parked || has_promised && calls > 0;
+            let left = if has_others { nap } else { left };
+            if self.call_channels.sleep(left) {
+                return;
+            }
+            if has_promised {
+                std::thread::park_timeout(left.min(LONGEST_PARK));
+            } else {
                 std::thread::sleep(nap);
             }
         }

@@ -35,6 +35,7 @@ mod fd_passing;
 mod limit;
 mod mapped;
 mod parked;
+mod promised;
 mod serve;
 mod settled;
 

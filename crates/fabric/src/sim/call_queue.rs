@@ -2,7 +2,8 @@
 
 use crate::Handler;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
 
 /// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory
 /// is lost with its process.
@@ -47,5 +48,41 @@ impl NodeCallQueue {
 
     pub(super) fn restart(&mut self) {
         self.handler = self.make.as_ref().map(|make| make());
+    }
+}
+
+/// Queue pairs whose oldest call is answered by now, as a client and a node each. Whoever answers
+/// tells here, as the state may be in use: a handler may answer earlier calls.
+#[derive(Default)]
+pub(super) struct AnsweredPairs(Mutex<Vec<(u32, u16)>>);
+
+struct PairBell {
+    answered: Arc<AnsweredPairs>,
+    pair: (u32, u16),
+}
+
+impl AnsweredPairs {
+    pub(super) fn take(&self) -> Vec<(u32, u16)> {
+        let mut pairs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *pairs)
+    }
+
+    /// Adds a queue pair when it is woken.
+    pub(super) fn bell(self: &Arc<Self>, client: u32, node: u16) -> Waker {
+        Waker::from(Arc::new(PairBell {
+            answered: Arc::clone(self),
+            pair: (client, node),
+        }))
+    }
+}
+
+impl Wake for PairBell {
+    fn wake(self: Arc<Self>) {
+        let mut pairs = self
+            .answered
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        pairs.push(self.pair);
     }
 }

@@ -4,6 +4,10 @@
 //! A thread takes a call in for the profile's `handler_ns`, runs the handler, which by itself takes
 //! no time, and posts the reply. What the handler stores becomes visible to clients meanwhile, in
 //! order: at once, or, where the fault plan tears writes, word by word until the reply leaves.
+//!
+//! A call that is answered later keeps no thread. Its answer is posted when the ticket was used, by
+//! a task at its virtual time or by a handler, and goes behind those of the client's earlier calls.
+//! A client's send queue bounds how many of its calls wait so.
 
 use super::clock::{Event, Picos, to_nanos};
 use super::memory::{Masked, Memory};
@@ -12,7 +16,7 @@ use super::op::Loss;
 use super::state::State;
 use crate::call::check_words;
 use crate::verb::check_access;
-use crate::{Call, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result};
+use crate::{Call, CallAnswer, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result};
 use rand::RngExt;
 use std::ops::Range;
 
@@ -69,7 +73,7 @@ impl State {
         }
     }
 
-    /// Runs the handler, and posts the reply.
+    /// Runs the handler, and posts the reply unless that comes later, or another does before it.
     pub(super) fn handle(&mut self, number: u32) {
         let op = &self.ops[number];
         let (client, node) = (op.client, op.node);
@@ -84,21 +88,123 @@ impl State {
             return self.queue.push(runs_at, Event::Handle { op: number });
         }
         let free = self.now + self.costs.doorbell + self.costs.post;
-        self.run_handler(number, free);
+        let answer = self.run_handler(number, free);
         let stops = self.nodes[usize::from(node)].calls.stops;
         self.queue.push(free, Event::HandlerFree { node, stops });
-        self.ops[number].started = free;
+        match answer {
+            CallAnswer::Now(bytes) if self.pair(client, node).held.is_empty() => {
+                self.ops[number].found = bytes as u64;
+                self.post_reply(number, free);
+            }
+            answer => {
+                self.hold_back(number, answer);
+                self.queue.push(free, Event::AnswerCame { client, node });
+            }
+        }
+        self.stop_node_in_time(number);
+        self.take_answered();
+    }
+
+    /// Posts the reply of a call, which is in its data, by a thread that is free then.
+    fn post_reply(&mut self, number: u32, free: Picos) {
+        let op = &mut self.ops[number];
+        op.started = free;
+        let (client, node) = (op.client, op.node);
         let host = self.nodes[usize::from(node)].host as usize;
         let pair = CacheEntry::QueuePair { client, node };
         let misses = self.hosts[host].cache.miss(pair);
         self.ops[number].missed_cache = misses > 0;
         self.tell(number, format_args!("is answered by the owner"));
         self.answer(number);
-        self.stop_node_in_time(number);
     }
 
-    /// Has the handler answer a call; what it stores is visible to all by `free`.
-    fn run_handler(&mut self, number: u32, free: Picos) {
+    /// Keeps an answer, or that it comes later, until those before it of the queue pair have gone;
+    /// no longer than its client waits.
+    fn hold_back(&mut self, number: u32, answer: CallAnswer) {
+        let op = &mut self.ops[number];
+        let (client, node) = (op.client, op.node);
+        let (region, request) = (RegionId(op.operands[0] as u16), op.bytes as usize);
+        let reply = std::mem::take(&mut op.data);
+        let held = &mut self.clients[client as usize].pairs[usize::from(node)].held;
+        match answer {
+            CallAnswer::Now(bytes) => {
+                let reply: &[u8] = bytemuck::cast_slice(&reply);
+                held.put_answer(number, Ok(reply[..bytes].into()));
+            }
+            CallAnswer::Later(later) => {
+                held.wait(number, region, request, later);
+                self.tell(number, format_args!("is to be answered later"));
+            }
+        }
+        let deadline = self.deadline(number).max(self.now);
+        // One that is waited for without end has none.
+        if deadline < Picos::MAX {
+            self.queue.push(deadline, Event::Overdue { op: number });
+        }
+    }
+
+    /// Plans to post the answers that have come since, as soon as the owner runs.
+    pub(super) fn take_answered(&mut self) {
+        for (client, node) in self.answered.take() {
+            let runs_at = self.faults.runs_at(node, self.now);
+            let at = runs_at + self.costs.doorbell + self.costs.post;
+            self.queue.push(at, Event::AnswerCame { client, node });
+        }
+    }
+
+    /// Posts the answers of a queue pair that are here and wait for none before them.
+    pub(super) fn answer_held(&mut self, client: u32, node: u16) {
+        let runs_at = self.faults.runs_at(node, self.now);
+        if runs_at > self.now {
+            return self.queue.push(runs_at, Event::AnswerCame { client, node });
+        }
+        let bell = self.answered.bell(client, node);
+        while let Some((number, answer)) = self.pair(client, node).held.next(&bell) {
+            let region = RegionId(self.ops[number].operands[0] as u16);
+            match answer {
+                Ok(reply) => {
+                    let mut words = vec![0u64; reply.len().div_ceil(8)];
+                    bytemuck::cast_slice_mut(&mut words)[..reply.len()].copy_from_slice(&reply);
+                    self.digest.mix_all(&words);
+                    self.ops[number].found = reply.len() as u64;
+                    self.ops[number].data = words;
+                    self.post_reply(number, self.now);
+                }
+                Err(_) => {
+                    let node = NodeId(node);
+                    let error = FabricError::Unanswered { node, region };
+                    self.fail_with(number, error, self.now + self.costs.one_way);
+                }
+            }
+        }
+    }
+
+    /// Fails a call whose client has waited for as long as it does, if its answer has not come.
+    pub(super) fn give_up_overdue(&mut self, number: u32) {
+        let op = &self.ops[number];
+        let (client, node) = (op.client, op.node);
+        // Its place may be another's by now, who waits for longer.
+        if self.deadline(number) > self.now {
+            return;
+        }
+        let over = self.pair(client, node).held.give_up(|held| *held == number);
+        if !over.is_empty() {
+            self.fail(number, Loss::NoAnswer);
+            self.queue
+                .push(self.now, Event::AnswerCame { client, node });
+        }
+    }
+
+    /// Waits no more for the answers of a node; returns the calls.
+    pub(super) fn give_up_held(&mut self, node: u16) -> Vec<u32> {
+        let pairs = self.clients.iter_mut();
+        let pairs = pairs.filter_map(|client| client.pairs.get_mut(usize::from(node)));
+        pairs.flat_map(|pair| pair.held.give_up(|_| true)).collect()
+    }
+
+    /// Has the handler answer a call; what it stores is visible to all by `free`. A reply of now is
+    /// in the call's data.
+    fn run_handler(&mut self, number: u32, free: Picos) -> CallAnswer {
         let op = &mut self.ops[number];
         let owner = &mut self.nodes[usize::from(op.node)];
         let Some(handler) = owner.calls.handler.clone() else {
@@ -125,7 +231,7 @@ impl State {
             region: op.operands[0] as u16,
             next: torn.then_some(self.settlings),
         };
-        let replied = handler.handle(Call {
+        let answer = handler.handle(Call {
             region: RegionId(op.operands[0] as u16),
             now: to_nanos(op.started),
             request: &bytemuck::cast_slice(&request)[..op.bytes as usize],
@@ -134,11 +240,15 @@ impl State {
             caller: &allowed,
         });
         let settlings = memory.next.unwrap_or(self.settlings);
-        op.found = replied.min(capacity) as u64;
+        let answer = match answer {
+            CallAnswer::Now(bytes) => CallAnswer::Now(bytes.min(capacity)),
+            CallAnswer::Later(later) => CallAnswer::Later(later.within(capacity)),
+        };
         op.data = reply;
         self.digest.mix_all(&op.data);
         let node = op.node;
         self.settle_in_order(node, settlings, free);
+        answer
     }
 
     /// Has the stores that wait become visible one after the other until `free`.

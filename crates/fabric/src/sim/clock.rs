@@ -44,6 +44,10 @@ pub(super) enum Event {
     /// A thread of a node's owner is through with a call; the node had stopped so many times
     /// before.
     HandlerFree { node: u16, stops: u32 },
+    /// The oldest call of a queue pair that is answered later may be answered by now.
+    AnswerCame { client: u32, node: u16 },
+    /// A call that is answered later has had its time.
+    Overdue { op: u32 },
     /// A fault of the plan with that number sets in.
     Fault { plan: u32, fault: u32 },
 }
@@ -61,6 +65,8 @@ impl Event {
             Self::Fault { plan, fault } => (7, plan, fault),
             Self::Handle { op } => (8, op, 0),
             Self::HandlerFree { node, stops } => (9, u32::from(node), stops),
+            Self::AnswerCame { client, node } => (10, client, u32::from(node)),
+            Self::Overdue { op } => (11, op, 0),
         };
         (kind << 60) ^ (u64::from(b) << 28) ^ u64::from(a)
     }

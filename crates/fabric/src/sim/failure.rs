@@ -127,6 +127,9 @@ impl State {
         for call in waiting_calls {
             self.is_lost(call);
         }
+        for call in self.give_up_held(node) {
+            self.is_lost(call);
+        }
     }
 
     /// Brings a stopped node back, empty.

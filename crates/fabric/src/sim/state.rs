@@ -1,6 +1,6 @@
 //! The state of a world, and the loop that executes its events in order.
 
-use super::call_queue::NodeCallQueue;
+use super::call_queue::{AnsweredPairs, NodeCallQueue};
 use super::clock::{Digest, Event, EventQueue, Picos};
 use super::faults::FaultPlan;
 use super::memory::Memory;
@@ -9,12 +9,14 @@ use super::op::{Batch, ClientId, NONE, PostedVerb, SlotPool, Stage};
 use super::parts::{HostId, NodeConfig};
 use super::profile::NicProfile;
 use super::trace::{EventTrace, OfClass};
+use crate::held_answers::HeldAnswers;
 use crate::verb::Verb;
 use crate::{Buffer, FabricError, Message, NodeId, NodeInfo, NodeState, OperationClass};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::task::Waker;
 
 pub(super) struct State {
@@ -39,6 +41,7 @@ pub(super) struct State {
     pub(super) noticeable: u64,
     /// Tasks to be woken once the state is unlocked.
     pub(super) to_wake: Vec<Waker>,
+    pub(super) answered: Arc<AnsweredPairs>,
     pub(super) trace: EventTrace,
 }
 
@@ -89,6 +92,8 @@ pub(super) struct QueuePairState {
     pub(super) broken_until: Picos,
     /// Messages that wait for room in the node's inbox.
     pub(super) messages: VecDeque<u32>,
+    /// The answers behind a call that is answered later.
+    pub(super) held: HeldAnswers<u32>,
     /// The batch of the doorbell that is being rung.
     pub(super) open_batch: u32,
 }
@@ -113,6 +118,7 @@ impl State {
             notified: Vec::new(),
             noticeable: 0,
             to_wake: Vec::new(),
+            answered: Arc::default(),
             trace: EventTrace::of_environment(seed),
         }
     }
@@ -194,6 +200,7 @@ impl State {
             last_arrival: 0,
             broken_until: 0,
             messages: VecDeque::new(),
+            held: HeldAnswers::default(),
             open_batch: NONE,
         });
         for host in self.ends(client, node) {
@@ -395,6 +402,7 @@ impl State {
     /// Lets events happen until a task could notice something, or until `limit`. Returns whether
     /// the clock has stopped for want of events.
     pub(super) fn advance(&mut self, limit: Option<Picos>) -> bool {
+        self.take_answered();
         let before = self.noticeable;
         while self.noticeable == before {
             match (self.queue.next_time(), limit) {
@@ -437,6 +445,8 @@ impl State {
             Event::RetryMessage { client, node } => self.retry_message(client, node),
             Event::Handle { op } => self.handle(op),
             Event::HandlerFree { node, stops } => self.handler_is_free(node, stops),
+            Event::AnswerCame { client, node } => self.answer_held(client, node),
+            Event::Overdue { op } => self.give_up_overdue(op),
             Event::Fault { plan, fault } if plan == self.plan => self.strike(fault),
             Event::Fault { .. } => {}
         }

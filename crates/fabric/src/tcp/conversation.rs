@@ -11,6 +11,7 @@ use crate::net::stream::{Inbound, Outbound};
 use crate::net::wire::FrameKind;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::task::Waker;
 
 /// What an [`Agent`](super::Agent) does with one connection, without a connection and without
 /// threads: bytes in, bytes out. It is the same code, so that fuzzing it in memory is fuzzing an
@@ -63,7 +64,7 @@ impl Conversation {
     }
 
     /// What the agent answers to these bytes and to what was not whole before them. A message that
-    /// waits for its receiver waits for the next call.
+    /// waits for its receiver waits for the next call, and so does a call that is answered later.
     ///
     /// # Errors
     /// [`Malformed`]: an agent would close the connection, and log this. Nothing is answered from
@@ -79,6 +80,7 @@ impl Conversation {
                 peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 certificate: None,
                 reports: &mut self.reports,
+                bell: Waker::noop(),
             };
             let mut quota = Quota {
                 work: Quota::TURN,
@@ -98,6 +100,7 @@ impl Conversation {
                 Ok((
                     ExecutionPause::Hungry(_)
                     | ExecutionPause::Stalled
+                    | ExecutionPause::Unanswered
                     | ExecutionPause::Refused(_)
                     | ExecutionPause::Cut,
                     _,

@@ -2,11 +2,11 @@
 //! arrival.
 
 use super::answers::{answer, check_answer, check_at_once};
-use super::calls::CallingClient;
 use super::fence::{Fence, address};
 use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
 use super::offences::Offences;
 use crate::error::Malformed;
+use crate::held_answers::HeldAnswers;
 use crate::memory::{Node, mailbox};
 use crate::net::admission::Issued;
 use crate::net::agent::{ExecutionPause, Quota, Serve, ServedNode, Tell, TurnTraffic};
@@ -23,24 +23,26 @@ use crate::{
     VerbKind,
 };
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How a client's verbs are executed.
 pub(super) struct Serving {
-    grant: Arc<Issued>,
+    pub(super) grant: Arc<Issued>,
     regions: SmallVec<[Granted; 2]>,
     /// What the frame that has begun still has: verbs and words.
     frame: (u16, u32),
     begun: Option<Begun>,
     receiver_wait: Duration,
     /// The most rights that the client asked for.
-    asked: Rights,
+    pub(super) asked: Rights,
     offences: Offences,
     fence: Option<Fence>,
     /// Whether the call that was executed last was refused a key.
-    refused: bool,
+    pub(super) refused: bool,
+    /// The answers behind a call that is answered later.
+    pub(super) held: HeldAnswers<()>,
     /// The node, if its memory says what the client may do.
     tagged: Option<Node>,
 }
@@ -82,6 +84,7 @@ impl Serving {
             offences: Offences::default(),
             fence: None,
             refused: false,
+            held: HeldAnswers::default(),
         }
     }
 
@@ -92,6 +95,7 @@ impl Serving {
         served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
+        bell: &Waker,
     ) -> std::result::Result<ExecutionPause, Malformed> {
         let words = input.words();
         let (mut at, mut moved, offences) = (0, TurnTraffic::default(), self.offences);
@@ -101,6 +105,9 @@ impl Serving {
             }
             if out.unsent() >= quota.unsent {
                 break ExecutionPause::Full;
+            }
+            if !self.held.is_empty() && self.send_held(out, served, quota, &mut moved, bell) {
+                continue;
             }
             let rest = &words[at..];
             if let Some(begun) = self.begun.take() {
@@ -119,6 +126,9 @@ impl Serving {
                 self.frame = begin(first, served)?;
                 at += 1;
                 continue;
+            }
+            if !self.held.is_empty() && !self.may_call(first, out, quota) {
+                break ExecutionPause::Unanswered;
             }
             let (reads, used) = self.run_reads(rest, out, served, quota, &mut moved);
             if reads > 0 {
@@ -298,7 +308,11 @@ impl Serving {
         quota: &mut Quota,
         tell: &mut Tell<'_>,
     ) {
-        out.frame(FrameKind::Completions, &wire::encode_failure(error));
+        if self.held.is_empty() {
+            out.frame(FrameKind::Completions, &wire::encode_failure(error));
+        } else {
+            self.held.put_answer((), Err(error.clone()));
+        }
         self.offended(error, served, quota, tell);
     }
 
@@ -319,7 +333,7 @@ impl Serving {
 
     /// The byte of the node's memory at which a checked access starts.
     #[inline]
-    fn locate(&self, span: Span, len: u64, needed: Rights) -> Result<u64> {
+    pub(super) fn locate(&self, span: Span, len: u64, needed: Rights) -> Result<u64> {
         let at = address(span);
         let RemoteAddr { node, region, .. } = at;
         if self.grant.is_revoked() {
@@ -386,7 +400,7 @@ impl Serving {
 
     /// The handler that answers a call: one that holds callers to their rights itself, or else all
     /// of the region may be called, for it may use all of it.
-    fn handler_of(&self, to: Span, served: &ServedNode) -> Result<Arc<dyn Handler>> {
+    pub(super) fn handler_of(&self, to: Span, served: &ServedNode) -> Result<Arc<dyn Handler>> {
         let start = Span { offset: 0, ..to };
         // The region is there, and the key is its own.
         self.locate(start, 0, Rights::NONE)?;
@@ -608,39 +622,7 @@ impl Serving {
                 answer(1, out, served)?.push(seen);
             }
             Request::Call { to, request } => {
-                let region = RegionId(to.region);
-                let handler = self.handler_of(to, served)?;
-                let room = usize::try_from(to.offset).unwrap_or(usize::MAX);
-                // Its length, then its bytes.
-                let words = room.div_ceil(8).saturating_add(1);
-                check_answer(words, served)?;
-                check_at_once(words, quota)?;
-                answer(words, out, served)?;
-                let request = &bytemuck::cast_slice(request)[..to.len as usize];
-                let (len, reply) = out.room(words).split_at_mut(1);
-                let bytes = &mut bytemuck::cast_slice_mut(reply)[..room];
-                let caller = CallingClient {
-                    grant: &self.grant,
-                    asked: self.asked,
-                    to,
-                    locate: &|span, len, needed| self.locate(span, len, needed),
-                    refused: Cell::default(),
-                };
-                let since = Instant::now();
-                let replied = served
-                    .node
-                    .answer_call(&*handler, region, request, bytes, &caller);
-                quota.spend_time(since.elapsed());
-                self.refused = caller.refused.get();
-                len[0] = replied as u64;
-                if !replied.is_multiple_of(8) {
-                    // Of others' replies, which may have lain here, nothing goes along.
-                    reply[replied / 8] &= (1 << (replied % 8 * 8)) - 1;
-                }
-                out.shorten(words - 1 - replied.div_ceil(8));
-                quota.spend(words * 8);
-                moved.written(to.len);
-                moved.read(replied as u64);
+                self.call(to, request, out, served, quota, moved)?;
             }
             Request::Fence { word, holds } => self.fence = self.fence_by(word, holds),
             Request::WriteImm { to, imm, payload } => {
@@ -663,8 +645,13 @@ impl Serve for Serving {
         served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
+        bell: &Waker,
     ) -> std::result::Result<ExecutionPause, Malformed> {
-        self.execute_all(input, out, served, quota, tell)
+        self.execute_all(input, out, served, quota, tell, bell)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.bytes()
     }
 
     fn grant(&self) -> &Arc<Issued> {

@@ -6,8 +6,8 @@ use super::{Agent, ConnectOptions, ServeOptions, VerbsAgentOptions, VerbsEndpoin
 use crate::memory::{Node, RegionSpec};
 use crate::net::admission::Grant;
 use crate::{
-    Buffer, Call, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId, RegionId,
-    RemoteAddr, Rights,
+    Buffer, Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits,
+    NodeId, RegionId, RemoteAddr, Rights,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -176,9 +176,9 @@ fn the_nic_itself_checks_bounds_and_rights() {
 struct Echo;
 
 impl Handler for Echo {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         call.reply[..call.request.len()].copy_from_slice(call.request);
-        call.request.len()
+        CallAnswer::Now(call.request.len())
     }
 }
 

@@ -13,8 +13,8 @@ pub const LEN: u64 = 8 << 20;
 struct Nothing;
 
 impl Handler for Nothing {
-    fn handle(&self, _: Call<'_>) -> usize {
-        0
+    fn handle(&self, _: Call<'_>) -> CallAnswer {
+        CallAnswer::Now(0)
     }
 }
 

@@ -18,7 +18,7 @@ fn patient() -> Limits {
 struct Adder;
 
 impl Handler for Adder {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         let sum = call
             .request
             .iter()
@@ -32,7 +32,7 @@ impl Handler for Adder {
         let bytes = reply.len().min(call.reply.len());
         call.reply[..bytes].copy_from_slice(&reply[..bytes]);
         // More than there is room for is cut.
-        reply.len()
+        CallAnswer::Now(reply.len())
     }
 }
 
@@ -99,13 +99,13 @@ pub fn a_call_is_answered_with_what_its_handler_says<F: Fabric>() {
 struct Notes(Mutex<Vec<[u32; 2]>>);
 
 impl Handler for Notes {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         let mut notes = self.0.lock().unwrap();
         call.reply
             .copy_from_slice(&(notes.len() as u64).to_le_bytes());
         let number = |at: usize| u32::from_le_bytes(call.request[at..at + 4].try_into().unwrap());
         notes.push([number(0), number(4)]);
-        8
+        CallAnswer::Now(8)
     }
 }
 
@@ -199,9 +199,9 @@ impl std::io::Write for Kept {
 struct Refusing;
 
 impl Handler for Refusing {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         call.caller.refused();
-        0
+        CallAnswer::Now(0)
     }
 
     fn checks_callers(&self) -> bool {

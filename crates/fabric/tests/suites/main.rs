@@ -12,6 +12,7 @@ mod exchange;
 mod freed;
 #[path = "../common/fuzz.rs"]
 mod fuzz;
+mod later;
 mod memory;
 mod processes;
 #[path = "../common/proxy.rs"]
@@ -24,6 +25,7 @@ mod shm_processes;
 mod sim_calls;
 mod sim_endpoint;
 mod sim_faults;
+mod sim_later;
 mod sim_memory;
 mod sim_timing;
 mod sim_trace;
@@ -36,6 +38,7 @@ mod tcp_fences;
 mod tcp_fuzz;
 mod tcp_half_open;
 mod tcp_hostile;
+mod tcp_later;
 mod tcp_many_connections;
 mod tcp_rates;
 mod tcp_reconnect;
@@ -93,7 +96,7 @@ mod over_network {
 
 /// What an agent and its clients of this process do, by whichever network.
 mod over_network_in_one_process {
-    use crate::{calls, exchange, memory};
+    use crate::{calls, exchange, later, memory};
 
     farslot_testbed::suites! {
         {
@@ -108,6 +111,9 @@ mod over_network_in_one_process {
             }
             calls {
                 calls_that_are_refused_are_counted_and_told
+            }
+            later {
+                an_agent_that_ends_leaves_calls_in_doubt_and_tickets_void
             }
             exchange {
                 a_batch_of_large_verbs_arrives_whole
@@ -126,7 +132,7 @@ mod over_network_in_one_process {
 
 /// What calls do where the owner's processors answer them.
 mod over_calls {
-    use crate::calls;
+    use crate::{calls, later};
 
     farslot_testbed::suites! {
         {
@@ -142,6 +148,32 @@ mod over_calls {
                 a_call_is_answered_with_what_its_handler_says
                 calls_of_several_clients_are_each_executed_once_in_the_order_of_each
                 calls_and_other_verbs_complete_with_their_own_answers
+            }
+            later {
+                answers_that_come_later_reach_their_own_callers
+                a_ticket_that_is_dropped_fails_its_call_and_no_other
+                an_answer_that_is_to_come_holds_back_its_own_connection_alone
+                a_client_that_leaves_frees_what_its_calls_hold
+            }
+        }
+    }
+}
+
+/// What calls do that travel to their owner.
+mod over_connections {
+    use crate::later;
+
+    farslot_testbed::suites! {
+        {
+            attached: crate::bed::Attached,
+            tcp: crate::bed::Tcp,
+            tls: crate::bed::Tls,
+            #[ignore = "needs an RDMA device: scripts/test-verbs runs it"]
+            verbs: crate::bed::Verbs,
+        }
+        {
+            later {
+                more_calls_than_may_wait_are_not_taken_and_none_is_lost
             }
         }
     }

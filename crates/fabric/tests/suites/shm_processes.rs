@@ -55,13 +55,13 @@ fn owner_process() {
 struct Mortal;
 
 impl Handler for Mortal {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         if call.request == b"die" {
             std::process::abort();
         }
         let bytes = call.request.len().min(call.reply.len());
         call.reply[..bytes].copy_from_slice(&call.request[..bytes]);
-        bytes
+        CallAnswer::Now(bytes)
     }
 }
 

@@ -5,8 +5,8 @@ use farslot_fabric::sim::{
     Side, Simulation, When, World,
 };
 use farslot_fabric::{
-    Call, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId, RegionId,
-    RemoteAddr, Rights, VerbKind, both, window,
+    Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId,
+    RegionId, RemoteAddr, Rights, VerbKind, both, window,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ impl Counter {
 }
 
 impl Handler for Counter {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         self.executed.fetch_add(1, Relaxed);
         let mut expected = self.expected.lock().unwrap();
         for word in 0..WORDS {
@@ -70,7 +70,7 @@ impl Handler for Counter {
             *to = *from;
             len += 1;
         }
-        len
+        CallAnswer::Now(len)
     }
 }
 
@@ -304,10 +304,10 @@ fn under_faults_a_call_is_executed_once_or_not_and_its_stores_appear_in_order() 
 struct Reader;
 
 impl Handler for Reader {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         let word = call.memory.load(64).unwrap();
         call.reply.copy_from_slice(&word.to_le_bytes());
-        8
+        CallAnswer::Now(8)
     }
 }
 
@@ -336,9 +336,9 @@ fn a_handler_sees_what_its_caller_wrote_before() {
 struct Clock;
 
 impl Handler for Clock {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         call.reply.copy_from_slice(&call.now.to_le_bytes());
-        8
+        CallAnswer::Now(8)
     }
 }
 

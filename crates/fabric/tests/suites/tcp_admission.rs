@@ -446,8 +446,8 @@ fn an_answer_is_no_verb() {
 struct Silent;
 
 impl Handler for Silent {
-    fn handle(&self, _: Call<'_>) -> usize {
-        0
+    fn handle(&self, _: Call<'_>) -> CallAnswer {
+        CallAnswer::Now(0)
     }
 }
 

@@ -449,10 +449,10 @@ fn the_names_of_grants_cannot_be_found_out_without_a_secret() {
 struct Asks;
 
 impl Handler for Asks {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         let may = call.caller.check(0..8, Rights::READ).is_ok();
         call.reply[0] = u8::from(may);
-        1
+        CallAnswer::Now(1)
     }
 
     fn checks_callers(&self) -> bool {

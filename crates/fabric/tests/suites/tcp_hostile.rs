@@ -292,9 +292,9 @@ fn attack_by_number(agent: &Agent, number: u64) -> usize {
 struct Silent;
 
 impl Handler for Silent {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         call.reply.fill(0);
-        call.reply.len()
+        CallAnswer::Now(call.reply.len())
     }
 }
 

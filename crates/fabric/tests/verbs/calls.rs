@@ -25,7 +25,7 @@ struct Echo {
 }
 
 impl Handler for Echo {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         self.calls.fetch_add(1, SeqCst);
         let _open = self.gate.lock().unwrap();
         let request = call.request.iter().cycle().take(call.reply.len());
@@ -34,7 +34,7 @@ impl Handler for Echo {
             *into = byte.wrapping_add(1);
             bytes += 1;
         }
-        bytes
+        CallAnswer::Now(bytes)
     }
 }
 
@@ -141,8 +141,8 @@ fn many_calls_of_many_clients_side_by_side() {
 struct Careful;
 
 impl Handler for Careful {
-    fn handle(&self, call: Call<'_>) -> usize {
-        match call.caller.check(0..8, Rights::WRITE) {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
+        CallAnswer::Now(match call.caller.check(0..8, Rights::WRITE) {
             Ok(()) => {
                 call.reply[..8].copy_from_slice(&call.memory.load(0).unwrap().to_le_bytes());
                 8
@@ -152,7 +152,7 @@ impl Handler for Careful {
                 assert!(call.caller.check(0..8192, Rights::READ).is_err());
                 0
             }
-        }
+        })
     }
 
     fn checks_callers(&self) -> bool {

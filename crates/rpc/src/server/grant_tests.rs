@@ -3,7 +3,7 @@
 use super::{Effect, RpcServerOptions, Server};
 use crate::method::{Request, put};
 use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
-use farslot_fabric::{Call, Caller, Handler, Nanos, RegionId, Result, Rights};
+use farslot_fabric::{Call, CallAnswer, Caller, Handler, Nanos, RegionId, Result, Rights};
 use farslot_testbed::PlainMemory;
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn server(options: RpcServerOptions) -> (Server, Arc<AtomicU32>) {
 
 fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (RequestStatus, Vec<u8>) {
     let mut reply = [0; 256];
-    let bytes = server.handle(Call {
+    let answer = server.handle(Call {
         region: RegionId(0),
         now,
         request: &header.encode(),
@@ -47,6 +47,9 @@ fn send(server: &Server, of: &Of, header: RequestHeader, now: Nanos) -> (Request
         reply: &mut reply,
         caller: of,
     });
+    let CallAnswer::Now(bytes) = answer else {
+        panic!("sessions have no answers that come later");
+    };
     let (status, _, body) = RequestStatus::decode(&reply[..bytes]).expect("a reply");
     assert_eq!(body.len() + REPLY_HEADER, bytes);
     (status, body.to_vec())
@@ -170,9 +173,9 @@ fn what_is_too_much_to_keep_is_executed_once_and_said_to_be_in_doubt() {
 fn a_method_without_sessions_gets_all_of_the_call() {
     struct Echo;
     impl Handler for Echo {
-        fn handle(&self, call: Call<'_>) -> usize {
+        fn handle(&self, call: Call<'_>) -> CallAnswer {
             call.reply[..call.request.len()].copy_from_slice(call.request);
-            call.request.len()
+            CallAnswer::Now(call.request.len())
         }
     }
     let (mut server, _) = server(RpcServerOptions::default());
@@ -180,7 +183,7 @@ fn a_method_without_sessions_gets_all_of_the_call() {
     let sent = [3, 2, 5, 6];
     let mut reply = [0; 8];
     let mut call = |request: &[u8]| {
-        let bytes = server.handle(Call {
+        let answer = server.handle(Call {
             region: RegionId(0),
             now: 1,
             request,
@@ -188,6 +191,9 @@ fn a_method_without_sessions_gets_all_of_the_call() {
             reply: &mut reply,
             caller: &Of("own"),
         });
+        let CallAnswer::Now(bytes) = answer else {
+            panic!("the method answers at once");
+        };
         reply[..bytes].to_vec()
     };
     assert_eq!(call(&sent), sent);

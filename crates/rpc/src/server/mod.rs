@@ -6,7 +6,7 @@ mod session;
 
 use crate::method::{Fault, Method, Request};
 use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
-use farslot_fabric::{Call, Handler, Nanos};
+use farslot_fabric::{Call, CallAnswer, Handler, Nanos};
 use session::{RequestFreshness, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -262,7 +262,7 @@ impl Handler for Server {
         self.options.methods_check_callers
     }
 
-    fn handle(&self, mut call: Call<'_>) -> usize {
+    fn handle(&self, mut call: Call<'_>) -> CallAnswer {
         let method = call
             .request
             .first_chunk()
@@ -275,14 +275,14 @@ impl Handler for Server {
         let reply = std::mem::take(&mut call.reply);
         // Without room for a header there is nobody who could read a reply.
         let Some((head, body)) = reply.split_first_chunk_mut::<REPLY_HEADER>() else {
-            return 0;
+            return CallAnswer::Now(0);
         };
         let (end, bytes) = match self.answer(call, body) {
             Ok(bytes) => (RequestStatus::Done.encode(0), bytes),
             Err((status, detail)) => (status.encode(detail), 0),
         };
         *head = end;
-        REPLY_HEADER + bytes
+        CallAnswer::Now(REPLY_HEADER + bytes)
     }
 }
 

@@ -9,7 +9,7 @@ use farslot::calls::reply::{Status, status_of};
 use farslot::calls::request::Question;
 use farslot::fabric::shm::{Node, RegionSpec};
 use farslot::fabric::tcp::{Agent, AgentOptions, ConnectOptions, Grant, ServeOptions, wire};
-use farslot::fabric::{Call, FabricError, Handler, Rights};
+use farslot::fabric::{Call, CallAnswer, FabricError, Handler, Rights};
 use farslot::index::IndexError;
 use farslot::{
     ErrorKind, FieldSize, Operation, Server, ServerOptions, Store, StoreError, TableOptions,
@@ -373,11 +373,11 @@ fn a_table_that_is_emptied_is_opened_anew_by_the_holder_of_its_prefix() {
 struct Says(Arc<Mutex<Vec<u8>>>);
 
 impl Handler for Says {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         let said = self.0.lock().unwrap();
         let len = said.len().min(call.reply.len());
         call.reply[..len].copy_from_slice(&said[..len]);
-        len
+        CallAnswer::Now(len)
     }
 
     fn checks_callers(&self) -> bool {

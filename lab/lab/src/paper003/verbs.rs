@@ -5,7 +5,7 @@ use crate::cluster::{Program, Seat};
 use crate::{LabError, Result};
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{
-    Call, Endpoint, EndpointExt, FabricError, Handler, NodeId, RegionId, RemoteAddr,
+    Call, CallAnswer, Endpoint, EndpointExt, FabricError, Handler, NodeId, RegionId, RemoteAddr,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,8 +27,8 @@ pub(super) struct VerbThreads {
 struct Answer;
 
 impl Handler for Answer {
-    fn handle(&self, call: Call<'_>) -> usize {
-        call.reply.len()
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
+        CallAnswer::Now(call.reply.len())
     }
 }
 

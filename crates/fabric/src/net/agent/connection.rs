@@ -17,6 +17,7 @@ use crate::net::stream::{Inbound, LENT_BYTES, Outbound, RECEIVE_BYTES};
 use crate::net::wire::FrameKind;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// A client's connection. An idle one holds no buffers; one that has a part of a verb, or answers
@@ -29,6 +30,8 @@ pub(crate) struct Connection {
     dialogue: Dialogue,
     /// The grant of a client that was admitted.
     grant: Option<Arc<Issued>>,
+    /// Has its thread look at its answers.
+    bell: Waker,
     /// Bytes that it was counted with.
     held: usize,
     /// Bytes of frames that have moved in this turn, either way.
@@ -64,6 +67,8 @@ pub(crate) enum Wants {
     Output,
     /// That a receiver has room for its message.
     Receiver,
+    /// That its oldest call is answered: it is not read from meanwhile.
+    Answer,
     /// That some time has passed: its client asks too often for what it may not have, or for more
     /// than the rate of its grant.
     Rest(Duration),
@@ -82,7 +87,13 @@ pub(crate) struct TurnOutcome {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket, peer: SocketAddr, refusal: Option<Refusal>) -> Self {
+    /// One that has come; `bell` is to have its thread look at its answers.
+    pub(crate) fn new(
+        socket: Socket,
+        peer: SocketAddr,
+        refusal: Option<Refusal>,
+        bell: Waker,
+    ) -> Self {
         Self {
             socket,
             peer,
@@ -90,6 +101,7 @@ impl Connection {
             out: Outbound::default(),
             dialogue: Dialogue::new(refusal),
             grant: None,
+            bell,
             held: 0,
             moved: 0,
             has_shut_down: false,
@@ -198,7 +210,10 @@ impl Connection {
             self.out.take_rest()
         };
         scratch.out = std::mem::replace(&mut self.out, rest);
-        let held = self.input.memory() + self.out.memory() + self.socket.opened();
+        let held = self.input.memory()
+            + self.out.memory()
+            + self.socket.opened()
+            + self.dialogue.held_bytes();
         self.count(held, shared);
         advanced
     }
@@ -264,6 +279,7 @@ impl Connection {
                 peer: self.peer,
                 certificate: self.socket.certificate(),
                 reports,
+                bell: &self.bell,
             };
             let (input, out) = (&mut self.input, &mut self.out);
             let (pause, news) = self.dialogue.go_on(input, out, shared, quota, warn)?;
@@ -279,6 +295,7 @@ impl Connection {
                 ExecutionPause::Full | ExecutionPause::Spent => return Ok(Wants::Turn),
                 ExecutionPause::Resting => return Ok(Wants::Rest(REST)),
                 ExecutionPause::Stalled => return Ok(Wants::Receiver),
+                ExecutionPause::Unanswered => return Ok(Wants::Answer),
                 ExecutionPause::Hungry(wanted) if !received => {
                     received = true;
                     if self.socket.is_shaking_hands() {

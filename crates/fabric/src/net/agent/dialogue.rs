@@ -12,6 +12,7 @@ use crate::net::audit::{AuditEvent, AuditKind, Reports};
 use crate::net::stream::{Inbound, Outbound};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// How far a client has come.
 pub(crate) struct Dialogue(DialoguePhase);
@@ -55,6 +56,8 @@ pub(crate) struct Warn<'w> {
     /// The certificate (DER) by which the client has proved itself.
     pub(crate) certificate: Option<&'w [u8]>,
     pub(crate) reports: &'w mut Reports,
+    /// Has its thread look at the answers to its calls.
+    pub(crate) bell: &'w Waker,
 }
 
 impl Dialogue {
@@ -94,6 +97,14 @@ impl Dialogue {
         match &self.0 {
             DialoguePhase::Serving(_, serving) => Some(serving.grant()),
             DialoguePhase::Handshake(_) | DialoguePhase::Leaving { .. } => None,
+        }
+    }
+
+    /// Bytes that are held for its calls which are not answered.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.0 {
+            DialoguePhase::Serving(_, serving) => serving.held_bytes(),
+            DialoguePhase::Handshake(_) | DialoguePhase::Leaving { .. } => 0,
         }
     }
 
@@ -141,7 +152,8 @@ impl Dialogue {
                             detail: Some(format_args!("{error}")),
                         });
                     };
-                    let pause = serving.run(input, out, &shared.served, quota, &mut tell);
+                    let served = &shared.served;
+                    let pause = serving.run(input, out, served, quota, &mut tell, warn.bell);
                     drop(going);
                     let pause = pause.map_err(DisconnectReason::Malformed)?;
                     match pause {

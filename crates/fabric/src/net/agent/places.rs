@@ -60,6 +60,8 @@ pub(super) fn interest(wants: Wants) -> EventFlags {
     match wants {
         Wants::Input => EventFlags::IN,
         Wants::Output => EventFlags::OUT,
+        // Its client may leave meanwhile.
+        Wants::Answer => EventFlags::RDHUP,
         Wants::Receiver | Wants::Rest(_) | Wants::Turn => EventFlags::empty(),
     }
 }

@@ -9,6 +9,7 @@ use crate::net::stream::{Inbound, Outbound};
 use crate::{FabricError, RegionInfo, Rights};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// How an agent serves the clients that it admits.
@@ -44,7 +45,8 @@ pub(crate) type Tell<'t> = dyn FnMut(&str, &FabricError) + 't;
 
 /// One client that is served.
 pub(crate) trait Serve: Send {
-    /// Takes what has come and answers it, within the quota; tells of verbs that are refused.
+    /// Takes what has come and answers it, within the quota; tells of verbs that are refused. `bell`
+    /// is woken when it should go on, as an answer has come.
     fn run(
         &mut self,
         input: &mut Inbound,
@@ -52,7 +54,11 @@ pub(crate) trait Serve: Send {
         served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
+        bell: &Waker,
     ) -> Result<ExecutionPause, Malformed>;
+
+    /// Bytes that it holds for calls which are not answered.
+    fn held_bytes(&self) -> usize;
 
     /// The grant that it was admitted under.
     fn grant(&self) -> &Arc<Issued>;
@@ -121,6 +127,8 @@ pub(crate) enum ExecutionPause {
     Resting,
     /// A message waits for its receiver.
     Stalled,
+    /// No verb is begun before its oldest call is answered.
+    Unanswered,
     /// The client is not served any more.
     Refused(Refusal),
     /// The client is not served any more, and its answer cannot be ended either.

@@ -17,6 +17,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::Wake;
 use std::time::Duration;
 
 /// How many threads an agent has, how long they poll, and what they may hold for a client.
@@ -166,6 +167,33 @@ pub(crate) struct WorkerInbox {
     /// Grants were revoked.
     pub(crate) revoked: AtomicBool,
     pub(crate) newcomers: Mutex<Vec<Newcomer>>,
+    /// Connections whose oldest call is answered by now, by their tokens. The thread is woken for
+    /// the first.
+    answered: Mutex<Vec<u64>>,
+}
+
+/// Has a connection's thread look at the connection's answers.
+pub(crate) struct AnswerBell {
+    pub(crate) shared: Arc<AgentCore>,
+    /// The number of the thread.
+    pub(crate) worker: usize,
+    pub(crate) token: u64,
+}
+
+impl Wake for AnswerBell {
+    fn wake(self: Arc<Self>) {
+        let inbox = &self.shared.inboxes[self.worker];
+        let mut answered = inbox
+            .answered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        answered.push(self.token);
+        let is_first = answered.len() == 1;
+        drop(answered);
+        if is_first {
+            inbox.wake();
+        }
+    }
 }
 
 impl WorkerInbox {
@@ -176,6 +204,7 @@ impl WorkerInbox {
             serve_everybody: AtomicBool::new(false),
             revoked: AtomicBool::new(false),
             newcomers: Mutex::default(),
+            answered: Mutex::default(),
         })
     }
 
@@ -192,6 +221,12 @@ impl WorkerInbox {
     pub(crate) fn wake(&self) {
         // It can only fail where the counter is full, and then the thread is woken anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Connections whose oldest call is answered by now.
+    pub(crate) fn take_answered(&self) -> Vec<u64> {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *answered)
     }
 
     pub(crate) fn clear_wake(&self) {

@@ -10,7 +10,7 @@ use super::counters::count;
 use super::dialogue::{AdmissionOutcome, DisconnectReason};
 use super::places::{ConnectionSlot, SlotOccupant, held_of, interest, token, want};
 use super::service::Quota;
-use super::shared::{AgentCore, Newcomer};
+use super::shared::{AgentCore, AnswerBell, Newcomer};
 use super::turns::{DOOR, TurnScheduler};
 use super::unauthenticated::UnauthenticatedClients;
 use crate::Result;
@@ -29,6 +29,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Connections that are tried without asking the kernel first.
@@ -305,8 +306,11 @@ impl Worker {
         match held.wants {
             // It is not read from meanwhile, so that nothing else would tell.
             Wants::Receiver | Wants::Rest(_) if over => return self.close(token as u32),
-            // It stands in a list already, and must not stand there twice.
-            Wants::Receiver | Wants::Rest(_) | Wants::Turn => return,
+            Wants::Answer if over || flags.intersects(EventFlags::RDHUP) => {
+                return self.close(token as u32);
+            }
+            // It stands in a list already, and must not stand there twice; or is told otherwise.
+            Wants::Receiver | Wants::Rest(_) | Wants::Turn | Wants::Answer => return,
             Wants::Input | Wants::Output => {}
         }
         if mixed || self.turns.others_wait(held.line()) {
@@ -403,7 +407,7 @@ impl Worker {
                 }
                 self.stalled.push(token);
             }
-            Wants::Input | Wants::Output => {}
+            Wants::Input | Wants::Output | Wants::Answer => {}
         }
     }
 
@@ -474,6 +478,7 @@ impl Worker {
         if inbox.revoked.swap(false, Ordering::AcqRel) {
             self.let_go_of_revoked();
         }
+        self.serve_answered(&inbox.take_answered());
         let mut newcomers = inbox
             .newcomers
             .lock()
@@ -481,6 +486,24 @@ impl Worker {
         let newcomers = std::mem::take(&mut *newcomers);
         for newcomer in newcomers {
             self.hold(newcomer);
+        }
+    }
+
+    /// Sends the answers that connections have waited for. Those that wait for anything else have
+    /// their turn when that happens.
+    fn serve_answered(&mut self, tokens: &[u64]) {
+        for token in tokens {
+            let Some(held) = held_of(&mut self.places, *token) else {
+                continue;
+            };
+            if !matches!(held.wants, Wants::Input | Wants::Answer) {
+                continue;
+            }
+            if tokens.len() > HOT || self.turns.others_wait(held.line()) {
+                self.wait_for_turn(*token);
+            } else {
+                self.serve(*token);
+            }
         }
     }
 
@@ -542,8 +565,13 @@ impl Worker {
         let token = token(place, slot.generation);
         let data = EventData::new_u64(token);
         let watched = epoll::add(&self.epoll, socket.tcp(), data, interest(Wants::Input));
+        let bell = AnswerBell {
+            shared: Arc::clone(&self.shared),
+            worker: self.number,
+            token,
+        };
         slot.held = Some(SlotOccupant {
-            connection: Connection::new(socket, peer, refusal),
+            connection: Connection::new(socket, peer, refusal, Waker::from(Arc::new(bell))),
             wants: Wants::Input,
             is_unauthenticated: true,
         });

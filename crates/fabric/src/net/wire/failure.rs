@@ -12,6 +12,7 @@
 //! | 8 | `BufferTooLarge` | bytes | limit |
 //! | 9 | `NoHandler` | | |
 //! | 10 | `Deposed` | | |
+//! | 11 | `Unanswered` | | |
 //! | 255 | any other, as `Os` | | |
 
 use super::header::{FrameKind, Header};
@@ -31,6 +32,7 @@ const RECEIVER_NOT_READY: u8 = 7;
 const BUFFER_TOO_LARGE: u8 = 8;
 const NO_HANDLER: u8 = 9;
 const DEPOSED: u8 = 10;
+const UNANSWERED: u8 = 11;
 const OTHER: u8 = 255;
 
 /// The FAILURE that carries an error of a verb.
@@ -65,6 +67,7 @@ pub fn encode_failure(error: &FabricError) -> [u64; FAILURE_WORDS] {
         }
         FabricError::Deposed { at, .. } => (DEPOSED, none, at, 0, 0),
         FabricError::NoHandler { region, .. } => (NO_HANDLER, none, at(region, 0), 0, 0),
+        FabricError::Unanswered { region, .. } => (UNANSWERED, none, at(region, 0), 0, 0),
         FabricError::BufferTooLarge { requested, limit } => (
             BUFFER_TOO_LARGE,
             none,
@@ -131,6 +134,7 @@ pub fn decode_failure(
         // Others of the operation's verbs were sent with it, perhaps before the word changed.
         DEPOSED => FabricError::Deposed { at, sent: true },
         NO_HANDLER => FabricError::NoHandler { node, region },
+        UNANSWERED => FabricError::Unanswered { node, region },
         OTHER => FabricError::Os {
             call: "a verb at its node",
             error: "an error that has no code".into(),

@@ -12,6 +12,6 @@ pub use failure::{FAILURE_WORDS, decode_failure, encode_failure};
 pub use header::{FrameKind, Header, LARGEST_COUNT, VERSION, words_of};
 pub use request::{
     READ_WORDS, Request, Span, WRITE_WORDS, WirePieces, decode_reads, decode_request, decode_start,
-    put_call, put_compare_swap, put_fence, put_fetch_add, put_read, put_read_many, put_write,
-    put_write_imm, read_many_words, request_words,
+    is_call, put_call, put_compare_swap, put_fence, put_fetch_add, put_read, put_read_many,
+    put_write, put_write_imm, read_many_words, request_words,
 };

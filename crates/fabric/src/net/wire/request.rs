@@ -266,6 +266,12 @@ pub fn decode_start(words: &[u64]) -> Result<Option<Request<'_>>, Malformed> {
     })
 }
 
+/// Whether a verb is a CALL, by its first word.
+#[must_use]
+pub fn is_call(first: u64) -> bool {
+    (first >> 48) as u8 == CALL
+}
+
 /// The number that a WRITE_IMM has for its receiver.
 fn number_of(word: u64) -> Result<u32, Malformed> {
     u32::try_from(word).map_err(|_| Malformed::Reserved { found: word >> 32 })

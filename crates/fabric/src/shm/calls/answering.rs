@@ -8,18 +8,22 @@ use super::channel::{
 };
 use crate::error::os;
 use crate::event_loop::{EventLoop, OwnThread, ServeLoop, Shift};
+use crate::held_answers::HeldAnswers;
 use crate::memory::{Mapping, Node, sealed_file};
 use crate::net::spin::SpinPolicy;
 use crate::net::wire::{encode_failure, words_of};
 use crate::shm::fd_passing;
 use crate::verb::check_access;
-use crate::{FabricError, Nanos, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights};
+use crate::{
+    CallAnswer, FabricError, Nanos, NodeId, RegionId, RegionInfo, RemoteAddr, Result, Rights,
+};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// How long the thread looks for requests before it sleeps, at most.
@@ -136,11 +140,20 @@ impl RingServiceState {
     }
 }
 
+/// Ends the sleep of whoever runs a round, as a call is answered.
+struct RoundBell(Arc<RingServiceState>);
+
+impl Wake for RoundBell {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
 /// All channels, and what goes from round to round.
 struct RingServeLoop {
     shared: Arc<RingServiceState>,
     channels: Vec<Answerer>,
-    room: Vec<u64>,
+    turn: AnswerTurn,
     spin: SpinPolicy,
     /// Rounds with something to do.
     busy: u32,
@@ -149,10 +162,14 @@ struct RingServeLoop {
 
 impl RingServeLoop {
     fn new(shared: Arc<RingServiceState>) -> Self {
+        let bell = Waker::from(Arc::new(RoundBell(Arc::clone(&shared))));
         Self {
             shared,
             channels: Vec::new(),
-            room: Vec::new(),
+            turn: AnswerTurn {
+                room: Vec::new(),
+                bell,
+            },
             spin: SpinPolicy::new(SPIN),
             busy: 0,
             started: Instant::now(),
@@ -160,10 +177,10 @@ impl RingServeLoop {
     }
 
     /// Lets go of the channels that `stays` says no of.
-    fn retain(&mut self, mut stays: impl FnMut(&mut Answerer, &Node, &mut Vec<u64>) -> bool) {
+    fn retain(&mut self, mut stays: impl FnMut(&mut Answerer, &Node, &mut AnswerTurn) -> bool) {
         let before = self.channels.len();
-        let (node, room) = (&self.shared.node, &mut self.room);
-        self.channels.retain_mut(|one| stays(one, node, room));
+        let (node, turn) = (&self.shared.node, &mut self.turn);
+        self.channels.retain_mut(|one| stays(one, node, turn));
         let gone = before - self.channels.len();
         self.shared.open.fetch_sub(gone, Ordering::AcqRel);
     }
@@ -175,7 +192,7 @@ impl ServeLoop for RingServeLoop {
             self.channels.append(&mut self.shared.arrived());
         }
         let mut moved = false;
-        self.retain(|channel, node, room| match channel.turn(node, room) {
+        self.retain(|channel, node, turn| match channel.turn(node, turn) {
             Ok(has_moved) => {
                 moved |= has_moved;
                 true
@@ -196,9 +213,9 @@ impl ServeLoop for RingServeLoop {
         let most = if moved { Some(Duration::ZERO) } else { most };
         let closed = look_at_sockets(&self.channels, &self.shared.wake, most);
         let mut closed = closed.into_iter();
-        self.retain(|channel, node, room| {
+        self.retain(|channel, node, turn| {
             let is_closed = closed.next().unwrap_or(false);
-            !is_closed || channel.finish(node, room)
+            !is_closed || channel.finish(node, turn)
         });
         Ok(moved)
     }
@@ -258,6 +275,14 @@ impl From<Damaged> for RingCloseReason {
     }
 }
 
+/// What channels use in turns.
+struct AnswerTurn {
+    /// Of a reply.
+    room: Vec<u64>,
+    /// Wakes who runs a round when a call is answered later.
+    bell: Waker,
+}
+
 /// The owner's end of a channel.
 struct Answerer {
     channel: ShmChannel,
@@ -270,12 +295,14 @@ struct Answerer {
     /// Words of a reply that there was no room for yet, from `sent` on.
     rest: Vec<u64>,
     sent: usize,
+    /// The answers behind a call that is answered later.
+    held: HeldAnswers<()>,
     /// Turns since its client has gone.
     last_turns: usize,
 }
 
 impl Answerer {
-    const fn new(channel: ShmChannel, rights: Rights) -> Self {
+    fn new(channel: ShmChannel, rights: Rights) -> Self {
         Self {
             channel,
             rights,
@@ -284,6 +311,7 @@ impl Answerer {
             request: Vec::new(),
             rest: Vec::new(),
             sent: 0,
+            held: HeldAnswers::default(),
             last_turns: 0,
         }
     }
@@ -292,7 +320,7 @@ impl Answerer {
     fn turn(
         &mut self,
         node: &Node,
-        room: &mut Vec<u64>,
+        turn: &mut AnswerTurn,
     ) -> std::result::Result<bool, RingCloseReason> {
         let mut answered = 0;
         let mut moved = false;
@@ -300,9 +328,11 @@ impl Answerer {
         while answered < TURN
             && since.elapsed() < LONGEST_TURN
             && self.send_rest()?
+            && self.send_held(turn)?
             && self.fetch()?
+            && !self.waits_for_answers()
         {
-            self.answer(node, room)?;
+            self.answer(node, &mut turn.room)?;
             answered += 1;
             if answered % TOGETHER == 0 {
                 moved |= self.replies.publish(self.channel.words());
@@ -321,6 +351,7 @@ impl Answerer {
         // Positions that make no sense are work, too: the turn ends the channel.
         let words = self.channel.words();
         match self.rest.is_empty() {
+            true if self.waits_for_answers() => false,
             true => !matches!(self.requests.is_empty(words), Ok(true)),
             false => !matches!(self.replies.is_full(words), Ok(true)),
         }
@@ -336,11 +367,12 @@ impl Answerer {
 
     /// Answers some of what a client has left that has gone: its requests were posted. False once
     /// there are no more. The channel has its turns as before, lest the other clients wait for it.
-    fn finish(&mut self, node: &Node, room: &mut Vec<u64>) -> bool {
+    fn finish(&mut self, node: &Node, turn: &mut AnswerTurn) -> bool {
         // No sound client leaves more than a ring of requests.
         self.last_turns += 1;
         (self.sent, self.rest) = (0, Vec::new());
-        matches!(self.turn(node, room), Ok(true)) && self.last_turns < BYTES as usize / 8
+        self.held = HeldAnswers::default();
+        matches!(self.turn(node, turn), Ok(true)) && self.last_turns < BYTES as usize / 8
     }
 
     /// Puts what is left of a reply; returns whether all of it is put.
@@ -362,19 +394,50 @@ impl Answerer {
         Ok(true)
     }
 
+    /// Puts the answers that were held back and are here; returns whether there was room.
+    fn send_held(&mut self, turn: &mut AnswerTurn) -> std::result::Result<bool, RingCloseReason> {
+        while !self.held.is_empty()
+            && self.rest.is_empty()
+            && let Some(((), answer)) = self.held.next(&turn.bell)
+        {
+            match answer {
+                Ok(reply) => {
+                    let words = reply.len().div_ceil(8);
+                    turn.room.resize(turn.room.len().max(words), 0);
+                    let into: &mut [u8] = bytemuck::cast_slice_mut(&mut turn.room[..words]);
+                    into[..reply.len()].copy_from_slice(&reply);
+                    self.put_reply(reply.len(), &mut turn.room)?;
+                }
+                Err(error) => self.put_failure(&error)?,
+            }
+        }
+        Ok(self.rest.is_empty())
+    }
+
+    /// Whether the request that is here is not begun before others are answered.
+    fn waits_for_answers(&self) -> bool {
+        self.held.is_full(LONGEST) && self.missing() == 0
+    }
+
+    /// Words of the request that have not come, as far as is known.
+    fn missing(&self) -> usize {
+        let has = self.request.len();
+        let whole = match self.request.first() {
+            Some(first) if has >= REQUEST_HEAD => REQUEST_HEAD + words_of(*first as u32),
+            _ => REQUEST_HEAD,
+        };
+        whole - has
+    }
+
     /// Takes what has come of a request; returns whether it is all there.
     fn fetch(&mut self) -> std::result::Result<bool, RingCloseReason> {
         let words = self.channel.words();
         loop {
-            let has = self.request.len();
-            let whole = match self.request.first() {
-                Some(first) if has >= REQUEST_HEAD => REQUEST_HEAD + words_of(*first as u32),
-                _ => REQUEST_HEAD,
-            };
-            if has == whole {
+            let (has, missing) = (self.request.len(), self.missing());
+            if missing == 0 {
                 return Ok(true);
             }
-            let now = self.requests.there(words, whole - has)?;
+            let now = self.requests.there(words, missing)?;
             if now == 0 {
                 return Ok(false);
             }
@@ -406,25 +469,37 @@ impl Answerer {
         }
         let request = &bytemuck::cast_slice(&self.request[REQUEST_HEAD..])[..bytes];
         let into = &mut bytemuck::cast_slice_mut(&mut room[..words])[..reply];
-        let region = self.request[1];
-        match call(node, self.rights, (region, request), into) {
-            Ok(bytes) => {
-                // What is behind a reply's end is another's.
-                let past = bytes.next_multiple_of(8).min(words * 8);
-                let all: &mut [u8] = bytemuck::cast_slice_mut(&mut room[..words]);
-                all[bytes..past].fill(0);
-                self.put(&[bytes as u64])?;
-                self.put(&room[..bytes.div_ceil(8)])?;
-            }
-            Err(error) => {
-                let [_, what @ ..] = encode_failure(&error);
-                self.put(&[1 << 32])?;
-                self.put(&what)?;
-            }
+        let region = RegionId(u16::try_from(self.request[1]).unwrap_or(u16::MAX));
+        let answered = call(node, self.rights, (region, request), into);
+        match answered {
+            Ok(CallAnswer::Now(bytes)) if self.held.is_empty() => self.put_reply(bytes, room)?,
+            Ok(CallAnswer::Now(bytes)) => self.held.put_answer((), Ok(into[..bytes].into())),
+            Ok(CallAnswer::Later(later)) => self.held.wait((), region, request.len(), later),
+            Err(error) if self.held.is_empty() => self.put_failure(&error)?,
+            Err(error) => self.held.put_answer((), Err(error)),
         }
         self.request.clear();
         self.request.shrink_to(KEPT / 8);
         Ok(())
+    }
+
+    /// Puts a reply of so many bytes.
+    fn put_reply(
+        &mut self,
+        bytes: usize,
+        room: &mut [u64],
+    ) -> std::result::Result<(), RingCloseReason> {
+        let reply = &mut room[..bytes.div_ceil(8)];
+        // What is behind a reply's end is another's.
+        bytemuck::cast_slice_mut::<_, u8>(reply)[bytes..].fill(0);
+        self.put(&[bytes as u64])?;
+        self.put(reply)
+    }
+
+    fn put_failure(&mut self, error: &FabricError) -> std::result::Result<(), RingCloseReason> {
+        let [_, what @ ..] = encode_failure(error);
+        self.put(&[1 << 32])?;
+        self.put(&what)
     }
 
     /// Puts words of a reply, or keeps what there is no room for.
@@ -440,14 +515,13 @@ impl Answerer {
     }
 }
 
-/// Has the node's handler answer a call; returns the bytes of the reply.
+/// Has the node's handler answer a call.
 fn call(
     node: &Node,
     rights: Rights,
-    (region, request): (u64, &[u8]),
+    (region, request): (RegionId, &[u8]),
     reply: &mut [u8],
-) -> Result<usize> {
-    let region = RegionId(u16::try_from(region).unwrap_or(u16::MAX));
+) -> Result<CallAnswer> {
     let unknown = FabricError::UnknownRegion {
         node: NodeId(0),
         region,

@@ -2,8 +2,8 @@ use super::channel::{BYTES, RingConsumer, RingDirection, RingProducer, ShmChanne
 use crate::memory::{Mapping, Node};
 use crate::shm::{RegionSpec, ShmEndpoint, attach, fd_passing};
 use crate::{
-    Call, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId, RegionId, Rights,
-    window,
+    Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId,
+    RegionId, Rights, window,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -27,13 +27,13 @@ struct Echo {
 }
 
 impl Handler for Echo {
-    fn handle(&self, call: Call<'_>) -> usize {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
         self.calls.fetch_add(1, SeqCst);
         let _open = self.gate.lock().unwrap();
         for (to, from) in call.reply.iter_mut().zip(call.request.iter().cycle()) {
             *to = *from;
         }
-        call.reply.len().min(call.request.len() * 3)
+        CallAnswer::Now(call.reply.len().min(call.request.len() * 3))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::verbs::resource::{QueuePair, QueuePairCapacity};
 use crate::verbs::rooms::{self, CALLS_WORDS, Half};
 use crate::{FabricError, NodeId, RemoteAddr, Rights};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 /// Gives every client that is admitted a queue pair.
@@ -93,6 +94,7 @@ impl Serve for ClientPairing {
         served: &ServedNode,
         quota: &mut Quota,
         tell: &mut Tell<'_>,
+        _: &Waker,
     ) -> Result<ExecutionPause, Malformed> {
         if self.permitted.grant.is_revoked() {
             return Ok(ExecutionPause::Refused(Refusal::GrantRevoked));
@@ -145,6 +147,11 @@ impl Serve for ClientPairing {
             input.consume(length);
             quota.spend(Quota::REFUSED);
         }
+    }
+
+    /// Its calls are answered by another connection's thread.
+    fn held_bytes(&self) -> usize {
+        0
     }
 
     fn grant(&self) -> &Arc<Issued> {

@@ -35,8 +35,8 @@ use crate::sessions::SessionContext;
 use crate::{Access, OpenOptions, Outcome, StoreError, WriterChange};
 use farslot_fabric::shm::{ShmEndpoint, WeakNode};
 use farslot_fabric::{
-    AnyEndpoint, Call, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint, OwnerMemory,
-    RegionId, RegionInfo, Rights,
+    AnyEndpoint, Call, CallAnswer, Executor, Handler, Limits, Nanos, NodeId, OwnerEndpoint,
+    OwnerMemory, RegionId, RegionInfo, Rights,
 };
 use farslot_index::linear::ReadPolicy;
 use farslot_index::{Admin, IndexError};
@@ -313,12 +313,12 @@ impl CallService {
 }
 
 impl Handler for CallService {
-    fn handle(&self, mut call: Call<'_>) -> usize {
+    fn handle(&self, mut call: Call<'_>) -> CallAnswer {
         let answered = self.answer(call.reborrow());
-        match answered {
+        CallAnswer::Now(match answered {
             Ok(bytes) => bytes,
             Err(status) => status.put(call.reply),
-        }
+        })
     }
 
     fn checks_callers(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The calls of one client.
 
 use crate::error::Malformed;
+use crate::held_answers::HeldAnswers;
 use crate::memory::Node;
 use crate::net::agent::{AgentTotals, TurnTraffic};
 use crate::net::wire::encode_failure;
@@ -15,19 +16,25 @@ use crate::verbs::rooms::{
     CallHeader, FAILURE_REPLY_WORDS, GRANULE, HEAD_BYTES, Half, ROOM, SLOTS, decode_imm, reply_imm,
 };
 use crate::verbs::work::{KeyedAddress, ScatterGatherEntry, WorkList};
-use crate::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights, VerbKind};
+use crate::{
+    CallAnswer, Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights, VerbKind,
+};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Calls of one channel that are answered in a turn.
 const TURN: usize = 8;
 /// How long a turn may take before it answers no more calls.
 const LONGEST_TURN: Duration = Duration::from_micros(100);
+/// Bytes that calls which wait for their answers may take before no more are begun: as many as a
+/// sound client's lie in its rooms.
+const MOST_HELD_BYTES: usize = 2 * ROOM;
 /// Bytes that the thread keeps for the next request.
 const KEPT: usize = 64 << 10;
 /// Replies up to so many bytes go inline, where the device allows it.
@@ -39,6 +46,8 @@ pub(in crate::verbs::agent) struct Channel {
     pub(super) number: u64,
     permitted: Arc<Permitted>,
     totals: Arc<AgentTotals>,
+    /// Has it put into line when a call is answered later.
+    bell: Waker,
     /// Nothing once it has ended. Locked while a call is executed.
     state: Mutex<Option<State>>,
     /// Whoever ends it waits for that: no other call begins before.
@@ -79,9 +88,20 @@ struct State {
     waiting: VecDeque<(u16, u32)>,
     /// Replies that have not completed.
     unsent: u16,
+    /// The answers behind a call that is answered later.
+    held: HeldAnswers<ReplyPlace>,
     /// Whether it is in the line of channels that have something to do.
     is_in_line: bool,
     work: WorkList,
+}
+
+/// Of which call a reply is, and where it goes.
+#[derive(Clone, Copy)]
+struct ReplyPlace {
+    number: u16,
+    at: usize,
+    /// Bytes that it may take, as a failure too.
+    room: usize,
 }
 
 /// Why a channel ends.
@@ -174,6 +194,7 @@ impl Channel {
             next: 0,
             waiting: VecDeque::with_capacity(client.slots.into()),
             unsent: 0,
+            held: HeldAnswers::default(),
             is_in_line: false,
             work: WorkList::default(),
         };
@@ -222,9 +243,14 @@ impl Channel {
         } else {
             return Err(malformed("a client sends what is no request").into());
         }
-        let has_work = !state.is_in_line && state.has_work();
-        state.is_in_line |= has_work;
-        Ok(has_work)
+        Ok(state.come_into_line())
+    }
+
+    /// Takes it that a call is answered by now; returns whether there is something to do, and was
+    /// not before.
+    pub(super) fn answer_came(&self) -> bool {
+        let mut state = self.state();
+        state.as_mut().is_some_and(State::come_into_line)
     }
 
     /// Answers some of what has come; returns whether there is more to do.
@@ -243,11 +269,13 @@ impl Channel {
             let Some(state) = &mut *state else {
                 return Ok(false);
             };
-            if !state.has_work() {
-                state.is_in_line = false;
-                return Ok(false);
+            if !state.send_held(self)? {
+                if !state.may_begin() {
+                    state.is_in_line = false;
+                    return Ok(false);
+                }
+                state.answer(self, node, scratch)?;
             }
-            state.answer(self, node, scratch)?;
             if since.elapsed() >= LONGEST_TURN {
                 break;
             }
@@ -255,15 +283,15 @@ impl Channel {
         Ok(true)
     }
 
-    /// Has the node's handler answer a call; returns the bytes of the reply, and whether the caller
-    /// was refused a key in it.
+    /// Has the node's handler answer a call; returns whether the caller was refused a key in it
+    /// besides.
     fn call(
         &self,
         node: &Node,
         region: RegionId,
         request: &[u8],
         reply: &mut [u8],
-    ) -> Result<(usize, bool)> {
+    ) -> Result<(CallAnswer, bool)> {
         let start = RemoteAddr {
             node: NodeId(0),
             region,
@@ -283,8 +311,8 @@ impl Channel {
             region,
             refused: Cell::default(),
         };
-        let bytes = node.answer_call(&*handler, region, request, reply, &caller);
-        Ok((bytes, caller.refused.get()))
+        let answer = node.answer_call(&*handler, region, request, reply, &caller);
+        Ok((answer, caller.refused.get()))
     }
 
     /// Counts and tells of what was refused.
@@ -301,12 +329,24 @@ impl Channel {
 }
 
 impl UnclaimedChannel {
-    /// The channel of a client who may do so much.
-    pub(super) fn of(self, permitted: Arc<Permitted>, totals: Arc<AgentTotals>) -> Channel {
+    /// Of all channels of this process.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The channel of a client who may do so much; `bell` has it put into line when a call is
+    /// answered later.
+    pub(super) fn of(
+        self,
+        permitted: Arc<Permitted>,
+        totals: Arc<AgentTotals>,
+        bell: Waker,
+    ) -> Channel {
         Channel {
             number: self.number,
             permitted,
             totals,
+            bell,
             state: Mutex::new(Some(self.state)),
             is_ending: AtomicBool::new(false),
         }
@@ -314,8 +354,19 @@ impl UnclaimedChannel {
 }
 
 impl State {
-    fn has_work(&self) -> bool {
-        !self.waiting.is_empty() && self.unsent < self.client.slots
+    /// Whether a request may be begun.
+    fn may_begin(&self) -> bool {
+        !self.waiting.is_empty()
+            && self.unsent < self.client.slots
+            && !self.held.is_full(MOST_HELD_BYTES)
+    }
+
+    /// Whether it has something to do, perhaps, and is not in line for that.
+    fn come_into_line(&mut self) -> bool {
+        let may_send = !self.held.is_empty() && self.unsent < self.client.slots;
+        let comes = !self.is_in_line && (may_send || self.may_begin());
+        self.is_in_line |= comes;
+        comes
     }
 
     /// Takes up a request of so many bytes.
@@ -345,8 +396,6 @@ impl State {
         let Some((at, bytes)) = self.waiting.pop_front() else {
             return Ok(());
         };
-        // Before the client learns of the reply: its next request may use this receive.
-        self.queue_pair.post_receive(channel.number << 1)?;
         let words = (bytes as usize).div_ceil(8);
         room.resize(words, 0);
         let start = u64::from(at) * GRANULE as u64;
@@ -364,32 +413,102 @@ impl State {
         let mut moved = TurnTraffic::default();
         moved.verb(VerbKind::Call);
         moved.written(request.len() as u32);
-        let answered = channel.call(node, head.region, request, reply);
-        let (replied, is_failure) = match &answered {
-            Ok((bytes, refused)) => {
-                moved.read(*bytes as u64);
-                if *refused {
+        let place = ReplyPlace {
+            number,
+            at: reply_at,
+            room: head.room(),
+        };
+        match channel.call(node, head.region, request, reply) {
+            Ok((answer, refused)) => {
+                if refused {
                     let error = FabricError::KeyRefused { node: NodeId(0) };
                     channel.refused(&error, reports);
                 }
-                (*bytes, false)
+                match answer {
+                    CallAnswer::Now(bytes) if self.held.is_empty() => {
+                        moved.read(bytes as u64);
+                        self.send(channel, place, bytes, false)?;
+                    }
+                    CallAnswer::Now(bytes) => {
+                        self.held.put_answer(place, Ok(reply[..bytes].into()));
+                    }
+                    CallAnswer::Later(later) => {
+                        self.held.wait(place, head.region, request.len(), later);
+                    }
+                }
             }
             Err(error) => {
-                channel.refused(error, reports);
-                let [_, what @ ..] = encode_failure(error);
-                into[..FAILURE_REPLY_WORDS].copy_from_slice(&what);
-                (FAILURE_REPLY_WORDS * 8, true)
+                channel.refused(&error, reports);
+                if self.held.is_empty() {
+                    self.send_failure(channel, place, &error)?;
+                } else {
+                    self.held.put_answer(place, Err(error));
+                }
             }
-        };
+        }
         channel.totals.add(&moved);
-        let (address, key) = self.replies.place(reply_at);
+        room.truncate(KEPT / 8);
+        room.shrink_to(KEPT / 8);
+        Ok(())
+    }
+
+    /// Sends the oldest answer that was held back; returns whether it was there.
+    fn send_held(&mut self, channel: &Channel) -> std::result::Result<bool, ChannelCloseReason> {
+        if self.held.is_empty() || self.unsent >= self.client.slots {
+            return Ok(false);
+        }
+        match self.held.next(&channel.bell) {
+            None => return Ok(false),
+            Some((place, Ok(reply))) => {
+                let into = self.replies.words_mut(place.at, place.room.div_ceil(8));
+                bytemuck::cast_slice_mut(into)[..reply.len()].copy_from_slice(&reply);
+                let mut moved = TurnTraffic::default();
+                moved.read(reply.len() as u64);
+                channel.totals.add(&moved);
+                self.send(channel, place, reply.len(), false)?;
+            }
+            Some((place, Err(error))) => {
+                if let FabricError::Unanswered { .. } = error {
+                    // The owner's fault, not the client's; of others it was told already.
+                    channel.totals.verb_failed(&error);
+                }
+                self.send_failure(channel, place, &error)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_failure(
+        &mut self,
+        channel: &Channel,
+        place: ReplyPlace,
+        error: &FabricError,
+    ) -> std::result::Result<(), ChannelCloseReason> {
+        let [_, what @ ..] = encode_failure(error);
+        let into = self.replies.words_mut(place.at, place.room.div_ceil(8));
+        into[..FAILURE_REPLY_WORDS].copy_from_slice(&what);
+        self.send(channel, place, FAILURE_REPLY_WORDS * 8, true)
+    }
+
+    /// Sends a reply, of which so many bytes are in its place.
+    fn send(
+        &mut self,
+        channel: &Channel,
+        ReplyPlace { number, at, .. }: ReplyPlace,
+        bytes: usize,
+        is_failure: bool,
+    ) -> std::result::Result<(), ChannelCloseReason> {
+        // Before the client learns of the reply: its next request may use this receive. So no more
+        // requests are here than it has slots, those included that wait for their answers.
+        self.queue_pair.post_receive(channel.number << 1)?;
+        let (address, key) = self.replies.place(at);
         let from = ScatterGatherEntry {
             address,
-            bytes: replied as u32,
+            bytes: bytes as u32,
             key,
         };
         let to = KeyedAddress {
-            address: self.client.address + reply_at as u64,
+            address: self.client.address + at as u64,
             key: self.client.key,
         };
         let id = channel.number << 1 | IS_REPLY;
@@ -401,8 +520,6 @@ impl State {
         // whose bytes are mixed.
         unsafe { self.work.post(&self.queue_pair) }?;
         self.unsent += 1;
-        room.truncate(KEPT / 8);
-        room.shrink_to(KEPT / 8);
         Ok(())
     }
 }

@@ -37,8 +37,9 @@ use crate::{FabricError, Nanos, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// How long the thread looks for requests before it sleeps, at most.
@@ -83,7 +84,27 @@ struct ResponderState {
     open: AtomicUsize,
     /// Of these, those that have ended, of whose completions some may be in the queue.
     ended: AtomicUsize,
+    /// The numbers of channels whose oldest call is answered by now, and whether there are any.
+    answered: Mutex<Vec<u64>>,
+    has_answered: AtomicBool,
     wake: OwnedFd,
+}
+
+/// Has a channel put into line, as a call that is answered later is.
+struct ChannelBell {
+    // The state holds the channel, which holds this.
+    shared: Weak<ResponderState>,
+    channel: u64,
+}
+
+impl Wake for ChannelBell {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.answered().push(self.channel);
+            shared.has_answered.store(true, Ordering::Release);
+            shared.wake();
+        }
+    }
 }
 
 impl CallResponder {
@@ -179,7 +200,11 @@ impl CallResponder {
         }
         let opened = Channel::open(&self.device, &shared.completions, client, patience);
         let opened = opened.map(|(opened, own)| {
-            let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(totals)));
+            let bell = Waker::from(Arc::new(ChannelBell {
+                shared: Arc::downgrade(&shared),
+                channel: opened.number(),
+            }));
+            let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(totals), bell));
             let mut channels = shared.channels();
             channels.insert(channel.number, Arc::clone(&channel));
             (channel, own)
@@ -216,12 +241,30 @@ impl ResponderState {
             most,
             open: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
+            answered: Mutex::default(),
+            has_answered: AtomicBool::new(false),
             wake: eventfd(0, flags).map_err(os("eventfd"))?,
         })
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<u64, Arc<Channel>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answered(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the channels whose oldest call is answered by now, and which had nothing to do, to
+    /// `ready`.
+    fn collect_answered(&self, ready: &mut VecDeque<Arc<Channel>>) {
+        if !self.has_answered.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        for number in std::mem::take(&mut *self.answered()) {
+            let channel = self.channels().get(&number).cloned();
+            ready.extend(channel.filter(|channel| channel.answer_came()));
+        }
     }
 
     fn wake(&self) {
@@ -312,6 +355,7 @@ impl ServeLoop for ChannelServeLoop {
     fn round(&mut self, most: Option<Duration>) -> Result<bool> {
         let shared = &*self.shared;
         let came = shared.collect(&mut self.ready)?;
+        shared.collect_answered(&mut self.ready);
         let now = self.started.elapsed().as_nanos() as Nanos;
         if let Some(channel) = self.ready.pop_front() {
             self.spin.has_come(now);
