@@ -37,8 +37,8 @@ pub enum CallAnswer {
     /// handler must have written all of them: what was there before may be of another client's
     /// reply.
     Now(usize),
-    /// A [`Ticket`] brings the reply ([`Call::later`]). A connection's answers keep the order of its
-    /// calls: those behind this one wait for it, those of other connections do not. While some
+    /// A [`Ticket`] brings the reply ([`Call::later`]). A connection's answers keep the order of
+    /// its calls: those behind this one wait for it, those of other connections do not. While some
     /// wait, of the connection's verbs only calls are begun, as many of them as its limits allow.
     Later(LaterAnswer),
 }
@@ -92,8 +92,8 @@ impl<F: Fn(Range<u64>, Rights) -> Result<()>> Caller for F {
 }
 
 impl Call<'_> {
-    /// Has the call answered later, by the ticket, from any thread: the handler returns the other as
-    /// [`CallAnswer::Later`].
+    /// Has the call answered later, by the ticket, from any thread: the handler returns the other
+    /// as [`CallAnswer::Later`].
     ///
     /// The caller waits as long as for any verb. It may be gone by then, and another connection of
     /// its may have had other calls answered: what a ticket stands for may take effect late, as a

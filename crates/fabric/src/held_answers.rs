@@ -1,9 +1,9 @@
 //! Answers in their calls' order, where some come later than those behind them.
 //!
 //! A connection matches answers to calls by their order. So an answer that comes later holds back
-//! those behind it on its connection, and nothing else. What is held back is bounded: whoever serves
-//! the connection begins no more of its calls where there are [`MOST_HELD`] of them, or as many
-//! bytes as it may hold.
+//! those behind it on its connection, and nothing else. What is held back is bounded: whoever
+//! serves the connection begins no more of its calls where there are [`MOST_HELD`] of them, or as
+//! many bytes as it may hold.
 
 use crate::ticket::LaterAnswer;
 use crate::{FabricError, NodeId, RegionId, Result};
@@ -13,8 +13,8 @@ use std::task::{Poll, Waker};
 /// Calls of a connection that may wait for their answers before no more of them is begun.
 pub(crate) const MOST_HELD: usize = 64;
 
-/// The answers of a connection that are held back, the oldest first; with each what its fabric knows
-/// of the call.
+/// The answers of a connection that are held back, the oldest first; with each what its fabric
+/// knows of the call.
 pub(crate) struct HeldAnswers<T> {
     held: VecDeque<HeldAnswer<T>>,
     bytes: usize,

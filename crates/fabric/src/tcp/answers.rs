@@ -29,7 +29,8 @@ pub(super) fn check_at_once(words: usize, quota: &Quota) -> Result<()> {
     Ok(())
 }
 
-/// Where to put the reply to a call, of at most so many bytes: a word for its length, then its bytes.
+/// Where to put the reply to a call, of at most so many bytes: a word for its length, then its
+/// bytes.
 pub(super) fn open_reply<'o>(
     room: usize,
     out: &'o mut Outbound,

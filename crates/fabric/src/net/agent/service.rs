@@ -45,8 +45,8 @@ pub(crate) type Tell<'t> = dyn FnMut(&str, &FabricError) + 't;
 
 /// One client that is served.
 pub(crate) trait Serve: Send {
-    /// Takes what has come and answers it, within the quota; tells of verbs that are refused. `bell`
-    /// is woken when it should go on, as an answer has come.
+    /// Takes what has come and answers it, within the quota; tells of verbs that are refused.
+    /// `bell` is woken when it should go on, as an answer has come.
     fn run(
         &mut self,
         input: &mut Inbound,

@@ -1,9 +1,10 @@
 use super::channel::{BYTES, RingConsumer, RingDirection, RingProducer, ShmChannel};
+use crate::held_answers::MOST_HELD;
 use crate::memory::{Mapping, Node};
 use crate::shm::{RegionSpec, ShmEndpoint, attach, fd_passing};
 use crate::{
     Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId,
-    RegionId, Rights, window,
+    RegionId, Rights, Ticket, window,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -190,6 +191,78 @@ fn an_owner_sleeps_when_nobody_calls_and_wakes_when_somebody_does() {
     for round in 0..20u8 {
         wait_until("asleep", || idle.words().word(256).load(SeqCst) == 1);
         assert_eq!(call(&client, &[round], 1).unwrap(), [round]);
+    }
+}
+
+/// Keeps the tickets of all calls.
+#[derive(Default)]
+struct Keeping(Mutex<Vec<Ticket>>);
+
+impl Handler for Keeping {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
+        let (ticket, later) = call.later();
+        self.0.lock().unwrap().push(ticket);
+        CallAnswer::Later(later)
+    }
+}
+
+#[test]
+fn an_owner_sleeps_while_calls_wait_for_answers_and_more_are_there() {
+    const CALLS: usize = 300;
+    let (node, name, _) = serve("waits", Rights::ALL);
+    let keeping = Arc::new(Keeping::default());
+    node.serve_calls(Arc::<Keeping>::clone(&keeping));
+    let kept = || keeping.0.lock().unwrap().len();
+    let idle = raw(&name);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let client = client(&name, PATIENT);
+            let endpoint = client.endpoint();
+            let calls = (0..CALLS).map(|_| {
+                let request = endpoint.core().buffers.take(100).unwrap();
+                endpoint.call(REGION, request, 100)
+            });
+            client.block_on(window(CALLS, calls, |_, reply| {
+                assert_eq!(&*reply.unwrap(), b"later");
+            }));
+        });
+        let mut left = CALLS;
+        while left > 0 {
+            let begun = left.min(MOST_HELD);
+            wait_until("begun", || kept() == begun);
+            let asleep = || idle.words().word(256).load(SeqCst) == 1;
+            wait_until("asleep", asleep);
+            for _ in 0..30 {
+                std::thread::sleep(Duration::from_millis(1));
+                assert!(asleep(), "nothing has woken it");
+            }
+            assert_eq!(kept(), begun);
+            let tickets = std::mem::take(&mut *keeping.0.lock().unwrap());
+            for ticket in tickets {
+                ticket.answer(b"later".to_vec());
+            }
+            left -= begun;
+        }
+    });
+}
+
+#[test]
+fn calls_that_wait_for_answers_end_with_their_node() {
+    let (node, name, _) = serve("ends", Rights::ALL);
+    let keeping = Arc::new(Keeping::default());
+    node.serve_calls(Arc::<Keeping>::clone(&keeping));
+    std::thread::scope(|scope| {
+        let kept = Arc::clone(&keeping);
+        scope.spawn(move || {
+            wait_until("begun", || !kept.0.lock().unwrap().is_empty());
+            drop(node);
+        });
+        let stopped = call(&client(&name, PATIENT), b"x", 3).unwrap_err();
+        assert!(matches!(stopped, FabricError::NodeStopped { .. }));
+    });
+    for ticket in std::mem::take(&mut *keeping.0.lock().unwrap()) {
+        assert!(!ticket.is_awaited());
+        ticket.answer(vec![1; 3]);
     }
 }
 
