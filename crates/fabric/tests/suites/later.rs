@@ -23,7 +23,7 @@ fn limits(verb_timeout: Nanos) -> Limits {
     }
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     let seed =
         std::env::var("FARSLOT_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     println!("FARSLOT_SEED={seed}");
@@ -31,13 +31,13 @@ fn seed() -> u64 {
 }
 
 /// What becomes of a call, by its seed and its request.
-struct Fate {
+pub struct Fate {
     random: ChaCha8Rng,
-    reply: Vec<u8>,
+    pub reply: Vec<u8>,
 }
 
 impl Fate {
-    fn of(seed: u64, request: &[u8]) -> Self {
+    pub fn of(seed: u64, request: &[u8]) -> Self {
         let number = request.iter().fold(seed, |all, byte| {
             all.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte)
         });
@@ -55,7 +55,7 @@ impl Fate {
 type DueAnswers = BTreeMap<(Instant, u64), (Ticket, Vec<u8>)>;
 
 /// Answers by what their fates are: at once, before the handler returns, or after up to 50 ms.
-struct Postponing {
+pub struct Postponing {
     seed: u64,
     due: Arc<Mutex<DueAnswers>>,
     is_over: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ struct Postponing {
 
 impl Postponing {
     /// Serves calls, and starts the thread that answers them.
-    fn serve(owner: &Node, seed: u64) -> Arc<Self> {
+    pub fn serve(owner: &Node, seed: u64) -> Arc<Self> {
         let handler = Arc::new(Self {
             seed,
             due: Arc::default(),
