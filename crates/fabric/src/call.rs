@@ -95,9 +95,8 @@ impl Call<'_> {
     /// Has the call answered later, by the ticket, from any thread: the handler returns the other
     /// as [`CallAnswer::Later`].
     ///
-    /// The caller waits as long as for any verb. It may be gone by then, and another connection of
-    /// its may have had other calls answered: what a ticket stands for may take effect late, as a
-    /// call that is lost may.
+    /// The caller waits as long as for any verb. It may be gone by then, and have had other calls
+    /// answered over another connection: what a ticket stands for may take effect late.
     #[must_use]
     pub fn later(&self) -> (Ticket, LaterAnswer) {
         Ticket::open(self.reply.len())

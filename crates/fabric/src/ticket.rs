@@ -6,6 +6,44 @@ use std::task::{Poll, Waker};
 
 /// The right and the duty to answer one call later, from any thread. Where it is dropped without an
 /// answer, the call fails with [`FabricError::Unanswered`](crate::FabricError::Unanswered).
+///
+/// ```
+/// use farslot_fabric::shm::{Node, RegionSpec, ShmEndpoint};
+/// use farslot_fabric::{
+///     Call, CallAnswer, Endpoint, EndpointExt, Executor, Handler, Limits, NodeId, RegionId,
+///     Rights, Ticket,
+/// };
+/// use std::rc::Rc;
+/// use std::sync::mpsc::{Sender, channel};
+/// use std::sync::{Arc, Mutex};
+///
+/// /// Leaves all calls to another thread.
+/// struct Leaves(Mutex<Sender<(Vec<u8>, Ticket)>>);
+///
+/// impl Handler for Leaves {
+///     fn handle(&self, call: Call<'_>) -> CallAnswer {
+///         let (ticket, later) = call.later();
+///         // If the thread has ended, the ticket is dropped, and the caller is told.
+///         let _ = self.0.lock().unwrap().send((call.request.to_vec(), ticket));
+///         CallAnswer::Later(later)
+///     }
+/// }
+///
+/// let (sender, calls) = channel();
+/// let node = Node::embedded(&[RegionSpec { len: 64, rights: Rights::CALL }])?;
+/// node.serve_calls(Arc::new(Leaves(Mutex::new(sender))));
+/// std::thread::spawn(move || {
+///     for (mut request, ticket) in calls {
+///         request.reverse();
+///         ticket.answer(request);
+///     }
+/// });
+/// let executor = Executor::new(Rc::new(ShmEndpoint::new(vec![node], Limits::default())));
+/// let request = executor.endpoint().core().buffers.copy_of(b"later")?;
+/// let call = executor.endpoint().call((NodeId(0), RegionId(0)), request, 64);
+/// assert_eq!(&*executor.block_on(call)?, b"retal");
+/// # Ok::<(), farslot_fabric::FabricError>(())
+/// ```
 pub struct Ticket {
     slot: Arc<AnswerSlot>,
     room: usize,
