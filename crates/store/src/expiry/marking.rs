@@ -12,6 +12,7 @@ use crate::session::{AnswerEach, Client, MOST_ATTEMPTS, OutcomeOfEach, Session, 
 use crate::{Cursor, ErrorKind, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
 use farslot_index::{Answers, Outcomes, Value};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::num::NonZero;
 
@@ -227,34 +228,36 @@ impl Session for Marking {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        let all = operations.iter();
-        let prolonging: Vec<_> = all
-            .inspect(|operation| self.ending.note(operation))
-            .map(|operation| self.prolonging(operation))
+        let numbered = operations.iter().enumerate();
+        let prolonging: Vec<_> = numbered
+            .inspect(|(_, operation)| self.ending.note(operation))
+            .filter_map(|(number, operation)| Some((number, self.prolonging(operation)?)))
             .collect();
-        let firsts = operations.iter().zip(&prolonging);
-        let firsts: Vec<_> = firsts
-            .map(|(operation, prolonging)| {
-                prolonging.as_ref().map_or(*operation, Prolonging::first)
-            })
-            .collect();
+        let of = |number: usize| {
+            let at = prolonging.binary_search_by_key(&number, |(number, _)| *number);
+            at.ok().map(|at| &prolonging[at].1)
+        };
+        let mut firsts = Cow::Borrowed(operations);
+        for (number, prolonging) in &prolonging {
+            firsts.to_mut()[*number] = prolonging.first();
+        }
         let (mut marked, mut changed) = (Vec::new(), Vec::new());
         self.beneath.run_many(left, &firsts, &mut |outcomes| {
             if let Outcomes::Small(small) = &outcomes {
-                let mut any = false;
-                small.each(|number, found| {
-                    any |= found.is_some_and(Expiry::is_marked) || prolonging[number].is_some();
-                });
+                let mut any = !prolonging.is_empty();
+                small.each(|_, found| any |= found.is_some_and(Expiry::is_marked));
                 if !any {
                     return done(outcomes);
                 }
             }
-            outcomes.each_of(&firsts, |number, outcome| match outcome {
-                Ok(outcome) if has_mark(&outcome) => marked.push((number, outcome.detached())),
-                Ok(outcome) if prolonging[number].is_some() && outcome.is_changed() => {
-                    changed.push(number);
+            outcomes.each_of(&firsts, |number, outcome| match (outcome, of(number)) {
+                (Ok(outcome), _) if has_mark(&outcome) => {
+                    marked.push((number, outcome.detached()));
                 }
-                outcome => done(Outcomes::One(number, outcome)),
+                (Ok(outcome), Some(prolonging)) if outcome.is_changed() => {
+                    changed.push((number, prolonging));
+                }
+                (outcome, _) => done(Outcomes::One(number, outcome)),
             });
         });
         for (number, outcome) in marked {
@@ -264,10 +267,7 @@ impl Session for Marking {
             ));
         }
         let (mut seconds, mut numbers) = (Vec::new(), Vec::new());
-        for number in changed {
-            let Some(prolonging) = &prolonging[number] else {
-                continue;
-            };
+        for (number, prolonging) in changed {
             match prolonging.second(self) {
                 Some(second) => {
                     seconds.push(second);

@@ -13,7 +13,6 @@ use crate::{Cursor, FieldSize, Operation, Outcome, Result};
 use farslot_fabric::Nanos;
 use farslot_index::{Answers, Outcomes, Value};
 use std::cell::Cell;
-use std::ops::Range;
 
 /// A session in which records that have expired are absent.
 pub(crate) struct Expiring {
@@ -47,14 +46,12 @@ enum RoundStep {
 }
 
 /// An operation that has not ended.
+#[derive(Clone, Copy)]
 struct PendingOperation<'r> {
     number: usize,
     operation: Operation<'r>,
-    state: RecordState,
+    state: &'r RecordState,
 }
-
-/// Bytes of a stored value in the buffer of a round: the moment, then the value.
-type ValueRange = Range<usize>;
 
 impl Expiring {
     /// Over the table as it is stored, whose values have that size without the moment.
@@ -81,119 +78,115 @@ impl Expiring {
 
     /// Runs an operation until it ends, with a buffer for the values of each attempt.
     fn run_alone(&self, operation: Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome> {
-        let mut one = PendingOperation {
-            number: 0,
-            operation,
-            state: RecordState::Unknown,
-        };
+        let mut state = RecordState::Unknown;
         for _ in 0..MOST_ATTEMPTS {
-            buffer.clear();
-            let places = one.write(buffer);
+            let one = PendingOperation {
+                number: 0,
+                operation,
+                state: &state,
+            };
             // The outcome of a put does not depend on the time.
             let now = match operation {
                 Operation::Put(..) => 0,
                 _ => self.now_millis(),
             };
-            let outcome = self.stored.run(one.ask(bytes_at(buffer, places)))?;
+            let asked = one.ask(&mut room(buffer, &[one]));
+            let outcome = self.stored.run(asked)?;
             let now = broken::late_clock(now, || self.now_millis());
             match one.next(outcome, now) {
                 RoundStep::Done(outcome) => return Ok(outcome),
-                RoundStep::Again(state) => one.state = state,
+                RoundStep::Again(next) => state = next,
             }
         }
         Err(contended())
     }
 
-    /// Runs operations in rounds, each a batch of the table as it is stored, until they have waited
-    /// for what is left.
-    fn rounds(
+    /// Runs a round, a batch of the table as it is stored; returns the numbers of the operations
+    /// that need another.
+    fn round(
         &self,
         left: Option<&Cell<Nanos>>,
-        operations: &[Operation<'_>],
+        pending: &[PendingOperation<'_>],
         done: OutcomeOfEach<'_>,
-    ) {
-        let mut pending = Vec::with_capacity(operations.len());
-        for (number, operation) in operations.iter().enumerate() {
-            match self.check(operation) {
-                Ok(()) => pending.push(PendingOperation {
-                    number,
-                    operation: *operation,
-                    state: RecordState::Unknown,
-                }),
-                Err(error) => done(Outcomes::One(number, Err(error))),
-            }
-        }
-        for _ in 0..MOST_ATTEMPTS {
-            if pending.is_empty() {
-                return;
-            }
-            pending = self.round(left, pending, done);
-        }
-        for one in pending {
-            done(Outcomes::One(one.number, Err(contended())));
-        }
-    }
-
-    /// Runs a round; returns the operations that need another.
-    fn round<'r>(
-        &self,
-        left: Option<&Cell<Nanos>>,
-        pending: Vec<PendingOperation<'r>>,
-        done: OutcomeOfEach<'_>,
-    ) -> Vec<PendingOperation<'r>> {
+    ) -> Vec<(usize, RecordState)> {
         let mut buffer = Vec::new();
-        let places: Vec<_> = pending.iter().map(|one| one.write(&mut buffer)).collect();
-        let asked: Vec<_> = pending
-            .iter()
-            .zip(places)
-            .map(|(one, places)| one.ask(bytes_at(&buffer, places)))
-            .collect();
+        let mut room = room(&mut buffer, pending);
+        let asked: Vec<_> = pending.iter().map(|one| one.ask(&mut room)).collect();
+        let numbered = (0..).zip(pending);
+        let are_puts = numbered.fold(true, |are, (number, one)| {
+            are && one.number == number && matches!(one.operation, Operation::Put(..))
+        });
         let now = self.now_millis();
         let mut again = Vec::new();
-        let mut answer = |at: usize, outcome: Result<Outcome>| {
-            let one = &pending[at];
-            match outcome.map(|outcome| one.next(outcome, now)) {
-                Ok(RoundStep::Done(outcome)) => done(Outcomes::One(one.number, Ok(outcome))),
-                Ok(RoundStep::Again(state)) => again.push((at, state)),
-                Err(error) => done(Outcomes::One(one.number, Err(error))),
+        self.stored.run_many(left, &asked, &mut |outcomes| {
+            // What puts have come to needs no other look.
+            if are_puts && matches!(outcomes, Outcomes::Small(_)) {
+                return done(outcomes);
             }
-        };
-        let told: OutcomeOfEach<'_> = &mut |outcomes| outcomes.each_of(&asked, &mut answer);
-        self.stored.run_many(left, &asked, told);
-        drop(asked);
+            outcomes.each_of(&asked, |at, outcome| {
+                let number = pending[at].number;
+                match outcome.map(|outcome| pending[at].next(outcome, now)) {
+                    Ok(RoundStep::Done(outcome)) => done(Outcomes::One(number, Ok(outcome))),
+                    Ok(RoundStep::Again(state)) => again.push((number, state)),
+                    Err(error) => done(Outcomes::One(number, Err(error))),
+                }
+            });
+        });
         again
-            .into_iter()
-            .map(|(at, state)| PendingOperation {
-                number: pending[at].number,
-                operation: pending[at].operation,
-                state,
-            })
-            .collect()
     }
 }
 
-impl<'r> PendingOperation<'r> {
-    /// Writes the stored value that is put in this round, and the one that is expected, if the
-    /// operation has them; returns where each is.
-    fn write(&self, buffer: &mut Vec<u8>) -> [Option<ValueRange>; 2] {
-        let mut append = |expiry: Expiry, value: &[u8]| {
-            let from = buffer.len();
-            buffer.reserve(Expiry::BYTES + value.len());
-            buffer.extend_from_slice(&expiry.to_bytes());
-            buffer.extend_from_slice(value);
-            Some(from..buffer.len())
-        };
-        match (&self.operation, &self.state) {
-            (_, RecordState::Look | RecordState::Dead(_)) => [None, None],
-            (Operation::Put(_, value) | Operation::FindOrPut(_, value), _) => {
-                [append(Expiry::NEVER, value), None]
+/// Room in a buffer for the values that operations are stored with.
+fn room<'b>(buffer: &'b mut Vec<u8>, pending: &[PendingOperation<'_>]) -> &'b mut [u8] {
+    let bytes = pending.iter().map(PendingOperation::stored_bytes).sum();
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    buffer
+}
+
+impl PendingOperation<'_> {
+    /// The most bytes of the values that the table as it is stored is asked with.
+    fn stored_bytes(&self) -> usize {
+        let stored = |value: &[u8]| Expiry::BYTES + value.len();
+        let expected = match self.operation {
+            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected) => {
+                stored(expected)
             }
-            (Operation::Replace(_, expected, value), RecordState::Unknown) => [
-                append(Expiry::NEVER, value),
-                append(Expiry::NEVER, expected),
-            ],
+            _ => 0,
+        };
+        expected + self.operation.value().map_or(0, stored)
+    }
+
+    /// What the table as it is stored is asked for in this round, with values that are written to
+    /// the room.
+    fn ask<'b>(&self, room: &mut &'b mut [u8]) -> Operation<'b>
+    where
+        Self: 'b,
+    {
+        let key = self.operation.key();
+        let mut stored = |expiry: Expiry, value: &[u8]| -> &'b [u8] {
+            let all = std::mem::take(room);
+            let (stored, rest) = all.split_at_mut(Expiry::BYTES + value.len());
+            *room = rest;
+            let (head, tail) = stored.split_at_mut(Expiry::BYTES);
+            head.copy_from_slice(&expiry.to_bytes());
+            tail.copy_from_slice(value);
+            stored
+        };
+        match (self.operation, self.state) {
+            (Operation::GetAll(_), _) => Operation::GetAll(key),
+            (Operation::Put(_, value), _) => Operation::Put(key, stored(Expiry::NEVER, value)),
+            (Operation::FindOrPut(..), RecordState::Dead(there)) => Operation::RemoveIf(key, there),
+            (Operation::FindOrPut(_, value), _) => {
+                Operation::FindOrPut(key, stored(Expiry::NEVER, value))
+            }
+            (Operation::Replace(_, expected, value), RecordState::Unknown) => {
+                let expected = stored(Expiry::NEVER, expected);
+                Operation::Replace(key, expected, stored(Expiry::NEVER, value))
+            }
             (Operation::RemoveIf(_, expected), RecordState::Unknown) => {
-                [None, append(Expiry::NEVER, expected)]
+                Operation::RemoveIf(key, stored(Expiry::NEVER, expected))
             }
             // It keeps its expiry.
             (
@@ -201,32 +194,7 @@ impl<'r> PendingOperation<'r> {
                 RecordState::Living(there),
             ) => {
                 let expiry = Expiry::split(there).map_or(Expiry::NEVER, |(expiry, _)| expiry);
-                [append(expiry, value), None]
-            }
-            _ => [None, None],
-        }
-    }
-
-    /// What the table as it is stored is asked for in this round.
-    fn ask<'b>(&'b self, [value, expected]: [Option<&'b [u8]>; 2]) -> Operation<'b>
-    where
-        'r: 'b,
-    {
-        let key = self.operation.key();
-        let value = value.unwrap_or_default();
-        match (&self.operation, &self.state) {
-            (Operation::GetAll(_), _) => Operation::GetAll(key),
-            (Operation::Put(..), _) => Operation::Put(key, value),
-            (Operation::FindOrPut(..), RecordState::Dead(there)) => Operation::RemoveIf(key, there),
-            (Operation::FindOrPut(..), _) => Operation::FindOrPut(key, value),
-            (Operation::Replace(..), RecordState::Unknown) => {
-                Operation::Replace(key, expected.unwrap_or_default(), value)
-            }
-            (Operation::RemoveIf(..), RecordState::Unknown) => {
-                Operation::RemoveIf(key, expected.unwrap_or_default())
-            }
-            (Operation::Update(..) | Operation::Replace(..), RecordState::Living(there)) => {
-                Operation::Replace(key, there, value)
+                Operation::Replace(key, there, stored(expiry, value))
             }
             (Operation::Remove(_) | Operation::RemoveIf(..), RecordState::Living(there)) => {
                 Operation::RemoveIf(key, there)
@@ -238,7 +206,7 @@ impl<'r> PendingOperation<'r> {
     /// What an answer to that means.
     fn next(&self, outcome: Outcome, now: u64) -> RoundStep {
         use Operation::{FindOrPut, Get, GetAll, Put, Remove, RemoveIf, Replace, Update};
-        match (&self.operation, &self.state, outcome) {
+        match (&self.operation, self.state, outcome) {
             (Get(_), _, Outcome::Value(found)) => {
                 RoundStep::Done(Outcome::Value(found.and_then(|found| living(found, now))))
             }
@@ -282,10 +250,6 @@ impl<'r> PendingOperation<'r> {
             _ => true,
         }
     }
-}
-
-fn bytes_at(buffer: &[u8], places: [Option<ValueRange>; 2]) -> [Option<&[u8]>; 2] {
-    places.map(|place| place.map(|place| &buffer[place]))
 }
 
 /// A value without its moment, unless it is past.
@@ -353,7 +317,35 @@ impl Session for Expiring {
         operations: &[Operation<'_>],
         done: OutcomeOfEach<'_>,
     ) {
-        self.rounds(left, operations, done);
+        let mut pending = Vec::with_capacity(operations.len());
+        for (number, operation) in operations.iter().enumerate() {
+            match self.check(operation) {
+                Ok(()) => pending.push(PendingOperation {
+                    number,
+                    operation: *operation,
+                    state: &RecordState::Unknown,
+                }),
+                Err(error) => done(Outcomes::One(number, Err(error))),
+            }
+        }
+        let mut again = self.round(left, &pending, done);
+        for _ in 1..MOST_ATTEMPTS {
+            if again.is_empty() {
+                return;
+            }
+            let pending: Vec<_> = again
+                .iter()
+                .map(|(number, state)| PendingOperation {
+                    number: *number,
+                    operation: operations[*number],
+                    state,
+                })
+                .collect();
+            again = self.round(left, &pending, done);
+        }
+        for (number, _) in again {
+            done(Outcomes::One(number, Err(contended())));
+        }
     }
 
     fn scan(
