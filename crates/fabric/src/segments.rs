@@ -82,13 +82,20 @@ impl Segments {
     /// masks before each pass.)
     #[inline(never)]
     pub(crate) fn find(&self, piece: Piece, words: SharedWords<'_>) -> Option<u64> {
-        let numbers = self.numbers(piece)?;
+        let Piece { from, len } = piece;
+        let end = from.offset.checked_add(len as u64)?;
+        if from.node != self.list.node || from.region != self.region || end > self.len {
+            return None;
+        }
         let word = |number: u64| words.load((self.list.offset / 8 + number) as usize);
-        let first = word(numbers.start);
-        let start = self.start_of(first)? + (piece.from.offset & (self.bytes() - 1));
-        if numbers.end - numbers.start == 1 {
+        let first = word(from.offset >> self.shift);
+        let within = from.offset & (self.bytes() - 1);
+        let start = self.start_of(first)? + within;
+        // Most pieces lie in one segment.
+        if len as u64 <= self.bytes() - within {
             return Some(start);
         }
+        let numbers = self.numbers(piece)?;
         let is_next = |number| word(number) == first + (number - numbers.start);
         numbers.clone().all(is_next).then_some(start)
     }

@@ -39,6 +39,12 @@ impl Steps {
         self.bytes += bytes;
     }
 
+    /// Books that verbs which were booked beside each other leave as a step.
+    #[inline(always)]
+    pub const fn leave(&mut self) {
+        self.steps += 1;
+    }
+
     /// Books a compare-and-swap.
     #[inline(always)]
     pub const fn swap(&mut self) {

@@ -15,7 +15,7 @@ pub type Outcomes<'a, Error = IndexError> = Answers<'a, std::result::Result<Outc
 /// before, as far as that matters to them: whether they were there, or the value that was found.
 #[derive(Debug)]
 pub enum Answers<'a, One = Got> {
-    /// No value of these has more than 8 bytes.
+    /// Values that take no buffer each.
     Small(SmallAnswers<'a>),
     /// The number of a key in the batch, and its answer.
     One(usize, One),
@@ -28,8 +28,17 @@ pub struct SmallAnswers<'a> {
     /// The number of the first key.
     first: usize,
     ends: &'a [AnswerCode],
-    /// The value of each.
+    /// The value of each, or where it is among the bytes of those that are longer than a word.
     words: &'a [u64],
+    bytes: &'a [u8],
+}
+
+/// The bytes of a value that is kept among those of others: from the one that the high half of this
+/// word says on, so many as the low half does.
+#[inline(always)]
+pub(crate) fn kept_bytes(bytes: &[u8], kept: u64) -> &[u8] {
+    let start = (kept >> 32) as usize;
+    &bytes[start..start + kept as u32 as usize]
 }
 
 /// How a lookup has ended.
@@ -41,6 +50,8 @@ impl AnswerCode {
     pub(crate) const ABSENT: Self = Self(9);
     /// Otherwise, or not yet: its answer is not among these.
     pub(crate) const ELSEWHERE: Self = Self(10);
+    /// The value is longer than a word, and [kept](kept_bytes).
+    pub(crate) const KEPT: Self = Self(11);
 
     /// The value is the first bytes of its word, so many.
     #[inline(always)]
@@ -50,37 +61,50 @@ impl AnswerCode {
 }
 
 impl<'a> SmallAnswers<'a> {
-    /// The answers to the keys from this number on: how each lookup has ended, and with which word.
+    /// The answers to the keys from this number on: how each lookup has ended, and with which word;
+    /// and the bytes of values that are longer.
     #[inline]
-    pub(crate) const fn new(first: usize, ends: &'a [AnswerCode], words: &'a [u64]) -> Self {
-        Self { first, ends, words }
+    pub(crate) const fn new(
+        first: usize,
+        (ends, words): (&'a [AnswerCode], &'a [u64]),
+        bytes: &'a [u8],
+    ) -> Self {
+        Self {
+            first,
+            ends,
+            words,
+            bytes,
+        }
     }
 
     /// Gives each key's number, and its value, or nothing if it is absent.
     #[inline(always)]
     pub fn each(self, mut done: impl FnMut(usize, Option<&[u8]>)) {
-        self.each_word(|number, word, len| {
-            done(number, bytemuck::bytes_of(&word).get(..usize::from(len)));
+        self.each_word(|number, word, end| match end {
+            AnswerCode::KEPT => done(number, Some(kept_bytes(self.bytes, word))),
+            AnswerCode(len) => done(number, bytemuck::bytes_of(&word).get(..usize::from(len))),
         });
     }
 
     /// The same, with values as this crate has them.
     #[inline(always)]
     fn each_value(self, mut done: impl FnMut(usize, Option<Value>)) {
-        self.each_word(|number, word, len| {
-            let value = (len <= 8).then(|| Value::of_word(word, usize::from(len)));
+        self.each_word(|number, word, end| {
+            let value = match end {
+                AnswerCode::KEPT => Some(Value::from(kept_bytes(self.bytes, word))),
+                AnswerCode(len) => (len <= 8).then(|| Value::of_word(word, usize::from(len))),
+            };
             done(number, value);
         });
     }
 
-    /// Gives each key's number, the word of its value, and that one's bytes: more than 8 if the key
-    /// is absent.
+    /// Gives each key's number, the word of its value, and how its lookup has ended.
     #[inline(always)]
-    fn each_word(self, mut done: impl FnMut(usize, u64, u8)) {
+    fn each_word(self, mut done: impl FnMut(usize, u64, AnswerCode)) {
         let all = self.ends.iter().zip(self.words);
         for (number, (end, word)) in (self.first..).zip(all) {
             if *end != AnswerCode::ELSEWHERE {
-                done(number, *word, end.0);
+                done(number, *word, *end);
             }
         }
     }
@@ -91,6 +115,7 @@ impl<'a> SmallAnswers<'a> {
 pub struct KeptAnswers {
     ends: Vec<AnswerCode>,
     words: Vec<u64>,
+    bytes: Vec<u8>,
 }
 
 impl KeptAnswers {
@@ -103,6 +128,13 @@ impl KeptAnswers {
         }
         self.ends[answers.first..end].copy_from_slice(answers.ends);
         self.words[answers.first..end].copy_from_slice(answers.words);
+        if !answers.bytes.is_empty() {
+            let before = (self.bytes.len() as u64) << 32;
+            self.bytes.extend_from_slice(answers.bytes);
+            for (end, word) in answers.ends.iter().zip(&mut self.words[answers.first..]) {
+                *word += if *end == AnswerCode::KEPT { before } else { 0 };
+            }
+        }
     }
 
     /// Keeps the answer to the key with this number, which is not kept yet, unless its value is
@@ -125,7 +157,7 @@ impl KeptAnswers {
     /// All that are kept, for keys whose numbers are higher by so much.
     #[must_use]
     pub fn behind(&self, numbers: usize) -> SmallAnswers<'_> {
-        SmallAnswers::new(numbers, &self.ends, &self.words)
+        SmallAnswers::new(numbers, (&self.ends, &self.words), &self.bytes)
     }
 }
 
@@ -153,9 +185,10 @@ impl<'a, One> Answers<'a, One> {
     #[inline]
     pub(crate) fn behind(self, numbers: usize) -> Self {
         match self {
-            Self::Small(SmallAnswers { first, ends, words }) => {
-                Self::Small(SmallAnswers::new(first + numbers, ends, words))
-            }
+            Self::Small(small) => Self::Small(SmallAnswers {
+                first: small.first + numbers,
+                ..small
+            }),
             Self::One(number, told) => Self::One(number + numbers, told),
         }
     }

@@ -396,7 +396,7 @@ impl Endpoint for Leased {
         }
         let view = self.inner.in_place(at, needed)?;
         let (leases, fences) = (self.leases.borrow(), self.fences.borrow());
-        let is_seen = |lease: &Lease| lease.is_seen_in(view, changes, &self.inner);
+        let is_seen = |lease: &Lease| lease.is_seen_in(&view, changes, &self.inner);
         let is_there = match of_node(&leases, at.node) {
             Some(lease) => is_seen(lease),
             None => of_extent(&self.several.borrow(), at).is_none_or(is_seen),
@@ -413,7 +413,7 @@ impl Endpoint for Leased {
             && fence.id == holds
         {
             return match self.inner.in_place(word, Rights::READ) {
-                Some(view) => fence.is_seen_in(view, true, &self.inner),
+                Some(view) => fence.is_seen_in(&view, true, &self.inner),
                 None => !fence.is_lost.get(),
             };
         }

@@ -130,8 +130,8 @@ impl Pooled {
     ) -> Option<InPlace<'e>> {
         let view = endpoint.in_place(self.segments.list, needed)?;
         let lease = self.lease.as_ref();
-        let is_there = lease.is_none_or(|lease| lease.is_seen_in(view, changes, endpoint));
-        view.of_segments(self.segments).filter(|_| is_there)
+        let is_there = lease.is_none_or(|lease| lease.is_seen_in(&view, changes, endpoint));
+        is_there.then(|| view.of_segments(self.segments))?
     }
 
     /// Posts a verb to the table's addresses, if its turn has come.

@@ -90,11 +90,28 @@ pub(crate) struct TableWrite<'k> {
     pub(crate) only_in: Option<BlockRef>,
 }
 
+impl TableWrite<'_> {
+    /// Whether it replaces the record of its key, whichever that is, if there is one.
+    #[inline(always)]
+    pub(crate) const fn replaces_any(&self) -> bool {
+        let replaces = matches!(self.operation, Operation::Put(..) | Operation::Update(..));
+        replaces && self.only_in.is_none()
+    }
+}
+
 impl<'k> From<Operation<'k>> for TableWrite<'k> {
     #[inline(always)]
     fn from(operation: Operation<'k>) -> Self {
         let only_in = None;
         Self { operation, only_in }
+    }
+}
+
+/// A lookup.
+impl<'k> From<&'k [u8]> for TableWrite<'k> {
+    #[inline(always)]
+    fn from(key: &'k [u8]) -> Self {
+        Operation::Get(key).into()
     }
 }
 

@@ -4,12 +4,14 @@
 //! follow, as the steps would, up to the table's end; what has no answer by then, or is to be read
 //! round the end, is looked up in steps.
 
-use super::client::LinearTable;
+use super::client::{Key, LinearTable};
 use super::slots::{MOST_RACES, SlotMatch, scan_pairs};
 use crate::hash::{Hasher, scale, xxh3};
-use crate::heap::TableWrite;
-use crate::slot::{KeyRule, SlotKind, WordFormat};
-use crate::step::{FastPath, FastPathResult, More, slots_near};
+use crate::heap::{BlockRef, Heap, TableWrite};
+use crate::slot::{KeyRule, SlotHead, SlotKind, WordFormat};
+use crate::step::{
+    FastPath, FastPathResult, More, NamingSlot, RecordPath, RecordSlots, slots_near,
+};
 use crate::{FieldSize, Operation};
 use farslot_fabric::{Endpoint, InPlace, Piece, Steps};
 use std::cell::Cell;
@@ -178,6 +180,89 @@ impl FastPath<&[u8]> for LinearPairFastPath {
     #[inline]
     fn value_len(&self) -> usize {
         self.value.most()
+    }
+}
+
+/// The slots of a key that the first READ brings.
+#[derive(Clone, Copy)]
+pub(crate) struct NearSlots {
+    hash: u64,
+    /// The byte of the region at which its home begins.
+    start: u64,
+    slots: usize,
+}
+
+impl<E: Endpoint> LinearTable<E> {
+    /// The usual steps where slots name records: of tables of unique keys, without hints and
+    /// remembered records.
+    pub(super) fn usual_steps(&self, may_use_blocks: bool) -> Option<RecordPath<'_, Self>> {
+        let is_plain = self.layout.kind == SlotKind::Heap
+            && self.layout.keys == KeyRule::Unique
+            && self.hints.is_none()
+            && self.records.is_none();
+        is_plain.then(|| RecordPath::new(self, may_use_blocks))
+    }
+}
+
+impl<E: Endpoint> RecordSlots for LinearTable<E> {
+    type Endpoint = E;
+    type Slots = NearSlots;
+
+    #[inline(always)]
+    fn heap_of_slots(&self) -> &Heap<E> {
+        self.heap()
+    }
+
+    #[inline(always)]
+    fn admits(&self, value: &[u8]) -> bool {
+        self.layout.value.admits(value.len())
+    }
+
+    #[inline(always)]
+    fn slots_of(&self, key: &[u8], view: &InPlace<'_>) -> Option<NearSlots> {
+        let Key { hash, home, .. } = self.checked_key(key).ok()?;
+        let slots = self.read_size().min(self.layout.longest_probe);
+        let of_home = |kind| self.piece_of_slots(kind, (home, 0), (slots, slots), 0);
+        let piece = of_home(SlotKind::Heap);
+        let start = view
+            .offset_of(piece)
+            .filter(|_| home + slots <= self.layout.slots)?;
+        view.prefetch(start, piece.len / 2);
+        let slots = slots as usize;
+        Some(NearSlots { hash, start, slots })
+    }
+
+    #[inline(always)]
+    fn naming_slots(
+        &self,
+        of: &NearSlots,
+        view: &InPlace<'_>,
+    ) -> Option<([Option<NamingSlot>; 2], Steps)> {
+        let words = view.words(of.start);
+        for slot in 0..of.slots {
+            let word = words(slot);
+            if word == 0 {
+                return Some(([None; 2], Steps::begun(1, of.slots as u64 * 8)));
+            }
+            let head = SlotHead::decode(word);
+            if head.may_be(of.hash) {
+                let named = head
+                    .is_out_of(of.hash)
+                    .then_some((of.start + slot as u64 * 8, word));
+                return Some(([Some(named?), None], Steps::begun(1, of.slots as u64 * 8)));
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn block_in(word: u64) -> BlockRef {
+        BlockRef::unpack(word)
+    }
+
+    #[inline(always)]
+    fn renamed(word: u64, block: BlockRef) -> u64 {
+        word >> BlockRef::BITS << BlockRef::BITS | block.pack()
     }
 }
 

@@ -134,6 +134,16 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline]
+    fn record_path<'k>(
+        &self,
+        _: &InPlace<'_>,
+        (_, keys): (Self::Asked<'k>, usize),
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        self.usual_steps(false)
+            .filter(|_| keys <= self.lookups_to_refresh())
+    }
+
+    #[inline]
     fn most_at_once(&self) -> usize {
         self.lookups_to_refresh()
     }

@@ -140,6 +140,16 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
+    fn record_path<'k>(
+        &self,
+        _: &InPlace<'_>,
+        (first, _): (Self::Asked<'k>, usize),
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        let path = self.table.usual_steps(self.may_use_blocks.get());
+        path.filter(|_| first.replaces_any())
+    }
+
+    #[inline]
     fn has_to_report(&self) -> bool {
         self.table.has_to_report()
     }

@@ -441,16 +441,6 @@ impl RaceLayout {
         [first, other + u64::from(other >= first)]
     }
 
-    /// Buckets of a subtable before those that the two READs of the key with this hash fetch, a
-    /// main one each and the one that it overflows into; nothing of keys that take one READ.
-    #[inline(always)]
-    pub(super) fn before_reads_of(&self, hash: u64) -> Option<[u64; 2]> {
-        let mains = self.mains_of(hash);
-        // Of the three of a group a READ begins with the first or the second.
-        let before = mains.map(|main| main / 2 * GROUP + main % 2);
-        (mains[0] / 2 != mains[1] / 2).then_some(before)
-    }
-
     /// The bits by which subtables are told apart, the first of them the lowest.
     #[inline]
     pub(super) fn route_of(&self, hash: u64) -> u64 {
@@ -596,9 +586,6 @@ mod tests {
                 prop_assert_eq!(read(slot), buckets.contain(slot));
             }
             prop_assert_eq!(second.is_none(), buckets.pairs[0].overflow == buckets.pairs[1].overflow);
-            let firsts = second.map(|second| [first.first, second.first]);
-            let before = layout.before_reads_of(hash);
-            prop_assert_eq!(before.map(|reads| reads.map(|of| of * buckets.bucket)), firsts);
         }
     }
 }

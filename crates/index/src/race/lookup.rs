@@ -11,13 +11,13 @@
 
 use super::client::{Key, RaceTable};
 use super::directory::SubtableLeaf;
-use super::fast_path::RecordFastPath;
 use super::search::Learnt;
 use super::seen::{TaggedSlots, slots_of, span_of};
 use super::view::View;
 use crate::Result;
 use crate::step::{
-    FastPath, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation, record_in, view,
+    FastPath, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, RecordPath, ValueLocation,
+    record_in, view,
 };
 use farslot_fabric::{Endpoint, InPlace, Piece};
 
@@ -82,12 +82,12 @@ impl<E: Endpoint> Lookup for RaceTable<E> {
     }
 
     #[inline]
-    fn fast_path<'k>(
+    fn record_path<'k>(
         &self,
-        view: &InPlace<'_>,
+        _: &InPlace<'_>,
         _: (Self::Asked<'k>, usize),
     ) -> Option<impl FastPath<Self::Asked<'k>>> {
-        RecordFastPath::of(self, view)
+        Some(RecordPath::new(self, false))
     }
 
     #[inline(always)]

@@ -20,8 +20,8 @@ use super::view::View;
 use super::word::{State, Word};
 use crate::heap::{BlockRef, Draft, Heap, Purpose, RecordView, TableWrite};
 use crate::step::{
-    Change, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation, drive, has_key,
-    record_in, view_to_write,
+    Change, FastPath, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, RecordPath, Swap,
+    ValueLocation, drive, has_key, record_in, view_to_write,
 };
 use crate::{IndexError, Operation, Result};
 use farslot_fabric::{Endpoint, InPlace, Piece, both};
@@ -142,6 +142,16 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         self.may_use_blocks
             .set(Heap::may_use_blocks(heap, view.is_some()));
         view
+    }
+
+    #[inline]
+    fn record_path<'k>(
+        &self,
+        _: &InPlace<'_>,
+        (first, _): (Self::Asked<'k>, usize),
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        let is_usual = first.replaces_any() && self.table.to_finish.borrow().is_empty();
+        is_usual.then(|| RecordPath::new(self.table, self.may_use_blocks.get()))
     }
 
     #[inline]

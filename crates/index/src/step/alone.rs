@@ -2,10 +2,11 @@
 //! wait.
 
 use super::drive::{drive, run};
+use super::fast_paths::take_fast_path;
 use super::lookup::{Answer, Lookup, NextStep};
 use super::mapped::{Mapped, book, locate, locate_and_prefetch};
-use crate::index::AtOnce;
-use farslot_fabric::{Endpoint, EndpointExt, OperationClass, Steps, Tally, let_others_run};
+use crate::index::{AtOnce, BoxFuture};
+use farslot_fabric::{Endpoint, EndpointExt, OperationClass, Steps, let_others_run};
 use std::borrow::Borrow;
 
 /// Prefetches what an operation looks at first, if it begins with READs. (A slow path that is due
@@ -48,16 +49,17 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
             table.endpoint().operation(class, rest).await
         })));
     }
-    let (mut read, mut tally) = (Mapped::new(view), Tally::default());
+    let mut read = Mapped::new(view);
+    if let Some(answer) = take_fast_path(table, &mut read, asked) {
+        core.counters.add(class, &read.tally);
+        return Some(reported(by, answer));
+    }
     let mut steps = Steps::default();
-    let ended = |mut tally: Tally, steps| {
-        tally.operation_ended(steps);
-        core.counters.add(class, &tally);
-    };
     let key = match table.key(asked) {
         Ok(key) => key,
         Err(error) => {
-            ended(tally, steps);
+            read.tally.operation_ended(steps);
+            core.counters.add(class, &read.tally);
             return Some(Ok(Err(error)));
         }
     };
@@ -80,7 +82,7 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
                     view.prefetch(at, piece.len);
                 }
                 located.map(|bytes| {
-                    book(&mut tally, &mut steps, reads, bytes);
+                    book(&mut read.tally, &mut steps, reads, bytes);
                     let next = table.look(&key, &mut search, &mut read);
                     view.acquire();
                     next
@@ -88,9 +90,8 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
             }
             NextStep::Change(reads) => {
                 let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
-                let booked = (&mut tally, &mut steps);
                 located.and_then(|bytes| {
-                    read.change_and_look(table, &key, &mut search, (reads, bytes), booked)
+                    read.change_and_look(table, &key, &mut search, (reads, bytes), &mut steps)
                 })
             }
             NextStep::LookOn => match kept {
@@ -110,8 +111,8 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
         next = match done {
             Some(next) => next,
             None => {
-                tally.goes_on(steps);
-                core.counters.add(class, &tally);
+                read.tally.goes_on(steps);
+                core.counters.add(class, &read.tally);
                 return Some(Err(Box::pin(async move {
                     let table = by.borrow();
                     let rest = drive(table, &key, &mut search, next);
@@ -125,12 +126,22 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
             }
         };
     };
-    ended(tally, steps);
-    if L::WRITES && table.has_to_report() {
-        return Some(Err(Box::pin(async move {
+    read.tally.operation_ended(steps);
+    core.counters.add(class, &read.tally);
+    Some(reported(by, answer))
+}
+
+/// An answer, behind the report that is due of a write, if one is.
+#[inline(always)]
+fn reported<'s, L: Lookup + 's>(
+    by: impl Borrow<L> + 's,
+    answer: Answer,
+) -> std::result::Result<Answer, BoxFuture<'s, Answer>> {
+    if L::WRITES && by.borrow().has_to_report() {
+        return Err(Box::pin(async move {
             by.borrow().report().await;
             answer
-        })));
+        }));
     }
-    Some(Ok(answer))
+    Ok(answer)
 }

@@ -6,6 +6,7 @@
 //! path does not decide is looked up in steps, from the beginning. It asks for the same READs as
 //! the steps do, and they are counted alike.
 
+use super::mapped::Mapped;
 use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.
@@ -13,6 +14,8 @@ pub(crate) trait FastPath<Asked> {
     /// Whether the READs that some lookups take besides the usual ones are side by side with the
     /// last of these, not one after the other behind them.
     const MORE_BESIDE: bool = false;
+    /// Whether it books what it decides itself, each as it is.
+    const BOOKS: bool = false;
 
     /// What is known of a key before it has a place.
     type Prepared: Copy + Default;
@@ -36,7 +39,16 @@ pub(crate) trait FastPath<Asked> {
     fn fetch(&self, place: &Self::Place, view: &InPlace<'_>);
 
     /// Looks at what is there. Where the answer lies behind it, that may be fetched first.
-    fn look(&self, place: &Self::Place, view: &InPlace<'_>) -> FastPathResult;
+    #[inline(always)]
+    fn look(&self, _place: &Self::Place, _view: &InPlace<'_>) -> FastPathResult {
+        FastPathResult::Undecided
+    }
+
+    /// The same where records are copied and written.
+    #[inline(always)]
+    fn look_in(&self, place: &Self::Place, read: &mut Mapped<'_>) -> FastPathResult {
+        self.look(place, &read.view)
+    }
 
     /// Looks at what [`FastPath::look`] has had fetched.
     #[inline(always)]
@@ -45,7 +57,10 @@ pub(crate) trait FastPath<Asked> {
     }
 
     /// The READs of a lookup that takes the usual steps.
-    fn usual(&self) -> Steps;
+    #[inline]
+    fn usual(&self) -> Steps {
+        Steps::default()
+    }
 
     /// Bytes of each READ besides the usual ones, where some may take such.
     #[inline]
@@ -53,8 +68,11 @@ pub(crate) trait FastPath<Asked> {
         0
     }
 
-    /// Bytes of a value, at most 8.
-    fn value_len(&self) -> usize;
+    /// Bytes of a value that is a word, at most 8.
+    #[inline]
+    fn value_len(&self) -> usize {
+        0
+    }
 
     /// Is told that all keys were looked at.
     #[inline]
@@ -69,6 +87,8 @@ pub(crate) enum FastPathResult {
     AbsentUnread,
     /// Its value, after so many.
     Found(u64, u32),
+    /// Its value, [kept](Mapped::keep).
+    Kept(u64),
     /// A write is done, or needs none, after these: nothing, if the key was absent.
     Written(Option<u64>, More),
     /// [`FastPath::look_on`] goes on, once more has been fetched.
@@ -99,18 +119,6 @@ impl<Asked> FastPath<Asked> for NoFastPath {
     }
 
     fn fetch(&self, (): &(), _view: &InPlace<'_>) {}
-
-    fn look(&self, (): &(), _view: &InPlace<'_>) -> FastPathResult {
-        FastPathResult::Undecided
-    }
-
-    fn usual(&self) -> Steps {
-        Steps::default()
-    }
-
-    fn value_len(&self) -> usize {
-        0
-    }
 }
 
 /// How many slots of so many bytes, from the one at this byte on, lie up to the end of the cache

@@ -3,10 +3,12 @@
 //! lay behind it.
 
 use super::fast_path::{FastPath, FastPathResult, More};
-use super::lookup::Lookup;
+use super::lookup::{Answer, Lookup};
+use super::mapped::Mapped;
+use crate::Value;
 use crate::answers::AnswerCode;
 use crate::client::MANY_READS;
-use farslot_fabric::{InPlace, Steps, Tally};
+use farslot_fabric::{Endpoint, InPlace, Steps, Tally};
 
 /// Keys of a group.
 const GROUP: usize = 16;
@@ -33,20 +35,101 @@ struct GroupEnds<'r> {
 /// Takes the fast paths of keys, at most 256. The numbers of those that are left undecided come
 /// into `left`, and how many they are is returned; of the others `ends` and `words` say how they
 /// have ended.
-#[inline(never)]
 pub(super) fn take_fast_paths<'k, L: Lookup>(
     table: &L,
-    view: InPlace<'_>,
+    read: &mut Mapped<'_>,
     asked: &[impl Copy + Into<L::Asked<'k>>],
-    (ends, words): (&mut [AnswerCode], &mut [u64]),
-    (left, tally): (&mut [u8], &mut Tally),
+    results: (&mut [AnswerCode], &mut [u64], &mut [u8]),
 ) -> usize {
-    let fast_path = asked.first().map(|first| ((*first).into(), asked.len()));
-    let Some(fast_path) = fast_path.and_then(|asked| table.fast_path(&view, asked)) else {
-        let all = (0..=u8::MAX).zip(left).zip(ends).take(asked.len());
-        all.for_each(|((number, left), end)| (*left, *end) = (number, AnswerCode::ELSEWHERE));
-        return asked.len();
-    };
+    let first = asked.first().map(|first| ((*first).into(), asked.len()));
+    let view = read.view;
+    if let Some(fast_path) = first.and_then(|first| table.fast_path(&view, first)) {
+        return take_all(table, &fast_path, read, asked, results);
+    }
+    if let Some(fast_path) = first.and_then(|first| table.record_path(&view, first)) {
+        return take_all(table, &fast_path, read, asked, results);
+    }
+    let (ends, _, left) = results;
+    let all = (0..=u8::MAX).zip(left).zip(ends).take(asked.len());
+    all.for_each(|((number, left), end)| (*left, *end) = (number, AnswerCode::ELSEWHERE));
+    asked.len()
+}
+
+/// Takes the fast path of one operation; its answer, unless it is left undecided.
+#[inline(always)]
+pub(super) fn take_fast_path<L: Lookup>(
+    table: &L,
+    read: &mut Mapped<'_>,
+    asked: L::Asked<'_>,
+) -> Option<Answer> {
+    let view = read.view;
+    if let Some(fast_path) = table.fast_path(&view, (asked, 1)) {
+        return take_one(table, &fast_path, read, asked);
+    }
+    let fast_path = table.record_path(&view, (asked, 1))?;
+    take_one(table, &fast_path, read, asked)
+}
+
+#[inline(always)]
+fn take_one<L: Lookup, Asked: Copy>(
+    table: &L,
+    fast_path: &impl FastPath<Asked>,
+    read: &mut Mapped<'_>,
+    asked: Asked,
+) -> Option<Answer> {
+    let prepared = fast_path.prepare(asked, &read.view);
+    let place = fast_path.place(asked, prepared, &read.view)?;
+    read.view.acquire();
+    let mut looked = fast_path.look_in(&place, read);
+    if let FastPathResult::Fetching = looked {
+        looked = fast_path.look_on(&place, &read.view);
+    }
+    read.view.acquire();
+    let (mut end, mut word, mut more) = (AnswerCode::ELSEWHERE, 0, AllMore::default());
+    let found = AnswerCode::word(fast_path.value_len());
+    let progress = more.take((&mut end, &mut word), looked, found);
+    if !matches!(progress, FastPathProgress::Ended) {
+        return None;
+    }
+    book(table, fast_path, (1, more), &mut read.tally);
+    Some(match end {
+        AnswerCode::ABSENT => Ok(None),
+        AnswerCode::KEPT => read
+            .kept_value(word, &table.endpoint().core().buffers)
+            .map(Some),
+        _ => Ok(Some(Value::of_word(word, fast_path.value_len()))),
+    })
+}
+
+/// Books what was decided, so many operations.
+#[inline(always)]
+fn book<Asked, G: FastPath<Asked>>(
+    table: &impl Lookup,
+    fast_path: &G,
+    (decided, more): (usize, AllMore),
+    tally: &mut Tally,
+) {
+    if !G::BOOKS {
+        tally.usual_ended(more.unread as u64, Steps::default());
+        tally.usual_ended((decided - more.unread) as u64, fast_path.usual());
+        match G::MORE_BESIDE {
+            true => tally.took_beside(more.reads, fast_path.more_bytes()),
+            false => tally.took_more(more.reads, fast_path.more_bytes(), more.most),
+        }
+        tally.took_swaps(more.swaps);
+    }
+    table.note_fast_paths(decided, more.many);
+    fast_path.ended();
+}
+
+#[inline(never)]
+fn take_all<Asked>(
+    table: &impl Lookup,
+    fast_path: &impl FastPath<Asked>,
+    read: &mut Mapped<'_>,
+    asked: &[impl Copy + Into<Asked>],
+    (ends, words, left): (&mut [AnswerCode], &mut [u64], &mut [u8]),
+) -> usize {
     let mut groups: [FastPathGroup<_, _>; GROUPS] =
         std::array::from_fn(|_| FastPathGroup::default());
     let mut lefts = 0;
@@ -58,9 +141,9 @@ pub(super) fn take_fast_paths<'k, L: Lookup>(
         &behind[..behind.len().min(GROUP)]
     };
     for turn in 0..asked.len().div_ceil(GROUP) + GROUPS - 1 {
-        groups[turn % GROUPS].prepare(&fast_path, &view, chunk(turn));
+        groups[turn % GROUPS].prepare(fast_path, &read.view, chunk(turn));
         if turn >= 1 {
-            groups[(turn - 1) % GROUPS].place(&fast_path, &view, chunk(turn - 1));
+            groups[(turn - 1) % GROUPS].place(fast_path, &read.view, chunk(turn - 1));
         }
         for (back, is_first) in [(2, true), (3, false)] {
             let Some(number) = turn.checked_sub(back) else {
@@ -76,8 +159,8 @@ pub(super) fn take_fast_paths<'k, L: Lookup>(
                 more: &mut more,
             };
             let mut undecided = match is_first {
-                true => group.look(&fast_path, &view, chunk(number).len(), all),
-                false => group.look_on(&fast_path, &view, all),
+                true => group.look(fast_path, read, chunk(number).len(), all),
+                false => group.look_on(fast_path, &read.view, all),
             };
             while undecided != 0 {
                 left[lefts] = (number * GROUP) as u8 + undecided.trailing_zeros() as u8;
@@ -86,23 +169,14 @@ pub(super) fn take_fast_paths<'k, L: Lookup>(
             }
         }
     }
-    view.acquire();
-    let decided = asked.len() - lefts;
-    tally.usual_ended(more.unread as u64, Steps::default());
-    tally.usual_ended((decided - more.unread) as u64, fast_path.usual());
-    match takes_more_beside(&fast_path) {
-        true => tally.took_beside(more.reads, fast_path.more_bytes()),
-        false => tally.took_more(more.reads, fast_path.more_bytes(), more.most),
-    }
-    tally.took_swaps(more.swaps);
-    table.note_fast_paths(decided, more.many);
-    fast_path.ended();
+    read.view.acquire();
+    book(
+        table,
+        fast_path,
+        (asked.len() - lefts, more),
+        &mut read.tally,
+    );
     lefts
-}
-
-/// Whether READs besides the usual ones are side by side with those.
-const fn takes_more_beside<Asked, G: FastPath<Asked>>(_: &G) -> bool {
-    G::MORE_BESIDE
 }
 
 /// What all have taken besides the usual steps.
@@ -155,6 +229,8 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
         for ((asked, prepared), place) in keys {
             *place = fast_path.place((*asked).into(), *prepared, view);
         }
+        // What is looked at next was published before the words that were seen.
+        view.acquire();
         for place in self.places[..asked.len().min(GROUP)].iter().flatten() {
             fast_path.fetch(place, view);
         }
@@ -165,7 +241,7 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
     fn look<Asked>(
         &mut self,
         fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
-        view: &InPlace<'_>,
+        read: &mut Mapped<'_>,
         keys: usize,
         mut all: GroupEnds<'_>,
     ) -> u32 {
@@ -174,7 +250,7 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
         let found = AnswerCode::word(fast_path.value_len());
         for (number, place) in self.places[..keys.min(GROUP)].iter().enumerate() {
             let glanced = match place {
-                Some(place) => fast_path.look(place, view),
+                Some(place) => fast_path.look_in(place, read),
                 None => FastPathResult::Undecided,
             };
             match all.take(number, glanced, found) {
@@ -219,7 +295,7 @@ enum FastPathProgress {
 }
 
 impl GroupEnds<'_> {
-    /// Takes what a look at a key has come to, and says `found` of those that have a value.
+    /// Takes what a look at a key has come to, and says `found` of those that have a word.
     #[inline(always)]
     fn take(
         &mut self,
@@ -227,13 +303,30 @@ impl GroupEnds<'_> {
         glanced: FastPathResult,
         found: AnswerCode,
     ) -> FastPathProgress {
-        let (end, word) = (&mut self.ends[number], &mut self.words[number]);
+        let told = (&mut self.ends[number], &mut self.words[number]);
+        self.more.take(told, glanced, found)
+    }
+}
+
+impl AllMore {
+    /// Takes what a look has come to, and says `found` if that is a word.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        (end, word): (&mut AnswerCode, &mut u64),
+        glanced: FastPathResult,
+        found: AnswerCode,
+    ) -> FastPathProgress {
         let (answer, took_more) = match glanced {
             FastPathResult::Found(value, reads) => (Some(value), More { reads, swaps: 0 }),
             FastPathResult::Absent(reads) => (None, More { reads, swaps: 0 }),
             FastPathResult::AbsentUnread => {
-                self.more.unread += 1;
+                self.unread += 1;
                 (None, More::default())
+            }
+            FastPathResult::Kept(kept) => {
+                (*word, *end) = (kept, AnswerCode::KEPT);
+                return FastPathProgress::Ended;
             }
             FastPathResult::Written(was, more) => (was, more),
             FastPathResult::Fetching => return FastPathProgress::Fetching,
@@ -247,11 +340,10 @@ impl GroupEnds<'_> {
             None => *end = AnswerCode::ABSENT,
         }
         if took_more != More::default() {
-            let more = &mut self.more;
-            more.reads += u64::from(took_more.reads);
-            more.swaps += u64::from(took_more.swaps);
-            more.most = more.most.max(took_more.reads + took_more.swaps);
-            more.many += usize::from(took_more.reads + 1 >= MANY_READS);
+            self.reads += u64::from(took_more.reads);
+            self.swaps += u64::from(took_more.swaps);
+            self.most = self.most.max(took_more.reads + took_more.swaps);
+            self.many += usize::from(took_more.reads + 1 >= MANY_READS);
         }
         FastPathProgress::Ended
     }

@@ -15,11 +15,11 @@
 
 use super::drive::{drive, run};
 use super::fast_paths::take_fast_paths;
-use super::lookup::{Answer, Lookup, NextStep, Reads};
-use super::mapped::{Mapped, book, locate};
+use super::lookup::{Answer, Lookup, NextStep, Reads, ValueLocation};
+use super::mapped::{Copies, Mapped, book, locate};
 use crate::answers::{AnswerCode, Answers, SmallAnswers};
 use crate::client::end_turns;
-use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Steps, Tally, window};
+use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Steps, window};
 
 /// Lanes of a row. Their pieces are fetched while the other row has its turn; of larger rows the
 /// prefetches wait for each other, while nothing else is done.
@@ -57,6 +57,8 @@ struct Rows<'k, L: Lookup> {
     /// How the operations of the run have ended, and the words of those that have ended by one.
     ends: [AnswerCode; RUN],
     words: [u64; RUN],
+    /// The values of those that have found longer ones.
+    copies: Copies,
     /// The places in the run, and the answers, of those that have ended otherwise.
     others: Vec<(usize, Answer)>,
 }
@@ -84,7 +86,6 @@ struct InPlaceLane<'k, L: Lookup> {
 struct RunContext<'t, L> {
     table: &'t L,
     read: Mapped<'t>,
-    tally: Tally,
 }
 
 /// Does operations of a class for as long as the memory is there; returns how many of them.
@@ -121,8 +122,10 @@ pub(super) async fn do_many<'k, L: Lookup>(
                 rows.drive_stuck(table, class, done).await;
             }
         }
-        let (ends, words) = (&rows.ends[..count], &rows.words[..count]);
-        done(Answers::Small(SmallAnswers::new(first, ends, words)));
+        let told = (&rows.ends[..count], &rows.words[..count]);
+        let told = SmallAnswers::new(first, told, rows.copies.kept());
+        done(Answers::Small(told));
+        rows.copies.forget();
         for (place, answer) in rows.others.drain(..) {
             done(Answers::One(first + place, answer));
         }
@@ -163,6 +166,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             taken: 0,
             ends: [AnswerCode::ELSEWHERE; RUN],
             words: [0; RUN],
+            copies: Copies::default(),
             others: Vec::new(),
         }
     }
@@ -175,10 +179,17 @@ impl<'k, L: Lookup> Rows<'k, L> {
         view: InPlace<'_>,
         asked: &[impl Copy + Into<L::Asked<'k>>],
     ) {
-        let mut tally = Tally::default();
-        let results = (&mut self.ends[..], &mut self.words[..]);
-        self.lefts = take_fast_paths(table, view, asked, results, (&mut self.left, &mut tally));
+        let mut read = Mapped::with(view, std::mem::take(&mut self.copies));
+        let results = (&mut self.ends[..], &mut self.words[..], &mut self.left[..]);
+        self.lefts = take_fast_paths(table, &mut read, asked, results);
         self.taken = 0;
+        self.has_run(table, class, read);
+    }
+
+    /// Counts what was booked, and has what is kept.
+    fn has_run(&mut self, table: &L, class: OperationClass, read: Mapped<'_>) {
+        let (copies, tally) = read.into_parts();
+        self.copies = copies;
         table.endpoint().core().counters.add(class, &tally);
     }
 
@@ -199,8 +210,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     ) {
         let mut shared = RunContext {
             table,
-            read: Mapped::new(view),
-            tally: Tally::default(),
+            read: Mapped::with(view, std::mem::take(&mut self.copies)),
         };
         for row in [0, ROW].into_iter().cycle() {
             self.look_at_all(row, &mut shared);
@@ -211,7 +221,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
                 break;
             }
         }
-        table.endpoint().core().counters.add(class, &shared.tally);
+        self.has_run(table, class, shared.read);
     }
 
     /// Does what is left of the operations that are stuck: side by side, for one may wait for what
@@ -286,7 +296,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             match shared.table.key(asked[place].into()) {
                 Ok(key) => lane.key = Some(key),
                 Err(error) => {
-                    shared.tally.operation_ended(Steps::default());
+                    shared.read.tally.operation_ended(Steps::default());
                     self.ended_otherwise(place, Err(error));
                     continue;
                 }
@@ -352,22 +362,27 @@ impl<'k, L: Lookup> Rows<'k, L> {
                 return false;
             }
             NextStep::Absent => self.ends[place] = AnswerCode::ABSENT,
-            NextStep::Found(found) => match shared.read.small(&found) {
-                Some((word, len)) => {
-                    self.words[place] = word;
-                    self.ends[place] = AnswerCode::word(len);
+            NextStep::Found(ValueLocation::Word { word, len }) => {
+                (self.words[place], self.ends[place]) = (word, AnswerCode::word(len));
+            }
+            NextStep::Found(ValueLocation::Bytes { piece, bytes }) => {
+                match shared.read.keep(bytes.clone()) {
+                    Some(kept) => {
+                        (self.words[place], self.ends[place]) = (kept, AnswerCode::KEPT);
+                    }
+                    None => {
+                        let found = ValueLocation::Bytes { piece, bytes };
+                        self.end_otherwise(number, NextStep::Found(found), shared);
+                    }
                 }
-                None => {
-                    self.end_otherwise(number, NextStep::Found(found), shared);
-                }
-            },
+            }
             next => {
                 if !self.end_otherwise(number, next, shared) {
                     return false;
                 }
             }
         }
-        shared.tally.operation_ended(self.lanes[number].steps);
+        shared.read.tally.operation_ended(self.lanes[number].steps);
         false
     }
 
@@ -389,7 +404,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             // What a write has begun is put right as it is over verbs.
             NextStep::Failed(error) if !L::WRITES => Err(*error),
             next => {
-                shared.tally.goes_on(lane.steps);
+                shared.read.tally.goes_on(lane.steps);
                 self.ends[lane.place] = AnswerCode::ELSEWHERE;
                 self.lanes[number].stuck = Some(next);
                 self.stuck |= 1 << number;
@@ -431,7 +446,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
         }
         // What is read behind a change is booked with it.
         if !(L::WRITES && lane.changes) {
-            book(&mut shared.tally, &mut lane.steps, reads, bytes);
+            book(&mut shared.read.tally, &mut lane.steps, reads, bytes);
         }
         (lane.reads, lane.bytes) = (reads, bytes);
         true
@@ -511,10 +526,9 @@ impl<L: Lookup> InPlaceLane<'_, L> {
         (reads, bytes): (Reads, u64),
         shared: &mut RunContext<'_, L>,
     ) -> NextStep<L::SlowPath> {
-        let booked = (&mut shared.tally, &mut self.steps);
         let (key, search) = (key_of(&self.key), &mut self.search);
-        let read = &mut shared.read;
-        let looked = read.change_and_look(shared.table, key, search, (reads, bytes), booked);
+        let (read, steps) = (&mut shared.read, &mut self.steps);
+        let looked = read.change_and_look(shared.table, key, search, (reads, bytes), steps);
         self.changes = looked.is_none();
         looked.unwrap_or(NextStep::Change(reads))
     }

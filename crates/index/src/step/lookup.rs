@@ -52,6 +52,16 @@ pub(crate) trait Lookup {
         None::<NoFastPath>
     }
 
+    /// The same where the [slots name records](super::record_path).
+    #[inline]
+    fn record_path<'k>(
+        &self,
+        _view: &InPlace<'_>,
+        (_first, _count): (Self::Asked<'k>, usize),
+    ) -> Option<impl FastPath<Self::Asked<'k>>> {
+        None::<NoFastPath>
+    }
+
     /// The most operations that may be begun together now.
     #[inline]
     fn most_at_once(&self) -> usize {

@@ -3,63 +3,122 @@
 use super::lookup::{
     Answer, Booked, Change, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation,
 };
-use crate::hash::word_of;
+use crate::answers::kept_bytes;
+use crate::heap::NewRecord;
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The largest values that an answer holds in itself.
-const SMALL: usize = 8;
-
 /// Words that are copied without an allocation.
 const COPIED: usize = 32;
 
+/// The most words of values that are kept.
+const MOST_KEPT: usize = 1 << 17;
+
 /// The pieces of a step in the mapping.
-pub(super) struct Mapped<'m> {
+pub(crate) struct Mapped<'m> {
     pub(super) view: InPlace<'m>,
     /// The bytes of the region at which they start.
     pub(super) starts: [u64; MOST_PIECES],
-    /// The piece and the bytes that were copied last, and these: at the start of the copy.
+    /// What is booked, and not counted yet.
+    pub(super) tally: Tally,
+    /// The piece and the bytes that were copied last, and these: behind those that are kept.
     copied: (usize, Range<usize>),
-    copy: SmallVec<[u64; COPIED]>,
+    copies: Copies,
+}
+
+/// Words that were copied out of the mapping: those of values that are kept, so many, come first.
+pub(super) struct Copies {
+    words: SmallVec<[u64; COPIED]>,
+    kept: usize,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self {
+            words: SmallVec::from_buf([0; COPIED]),
+            kept: 0,
+        }
+    }
+}
+
+impl Copies {
+    /// The bytes of the values that are kept.
+    #[inline]
+    pub(super) fn kept(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.words[..self.kept])
+    }
+
+    /// Keeps none any more.
+    #[inline]
+    pub(super) const fn forget(&mut self) {
+        self.kept = 0;
+    }
+
+    /// What was copied last.
+    #[inline(always)]
+    fn last(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.words[self.kept..])
+    }
+
+    /// Room for so many words more.
+    #[inline(always)]
+    fn room(&mut self, words: usize) -> &mut [u64] {
+        let end = self.kept + words;
+        if end > self.words.len() {
+            self.words.resize(end.max(2 * self.words.len()), 0);
+        }
+        &mut self.words[self.kept..end]
+    }
 }
 
 impl<'m> Mapped<'m> {
     #[inline]
     pub(super) fn new(view: InPlace<'m>) -> Self {
+        Self::with(view, Copies::default())
+    }
+
+    /// The same beside what is kept.
+    #[inline]
+    pub(super) fn with(view: InPlace<'m>, copies: Copies) -> Self {
         Self {
             view,
             starts: [0; MOST_PIECES],
+            tally: Tally::default(),
             copied: (0, 0..0),
-            copy: SmallVec::from_buf([0; COPIED]),
+            copies,
         }
     }
 
-    /// The value that was found as the first bytes of a word, if it has no more: the word, and how
-    /// many.
+    /// What was copied, and what is booked.
+    #[inline]
+    pub(super) fn into_parts(self) -> (Copies, Tally) {
+        (self.copies, self.tally)
+    }
+
+    /// Keeps some of the bytes that were copied last until they are told: their first byte among
+    /// [those that are kept](Copies::kept), and in the low half how many. Nothing where too much is
+    /// kept already.
     #[inline(always)]
-    pub(super) fn small(&self, found: &ValueLocation) -> Option<(u64, usize)> {
-        match found {
-            ValueLocation::Word { word, len } => Some((*word, *len)),
-            ValueLocation::Bytes { bytes, .. } if bytes.len() <= SMALL => {
-                let start = bytes.start - self.copied.1.start;
-                let copy: &[u8] = bytemuck::cast_slice(&self.copy);
-                // There is more behind it, as the copy has room for more than any small record.
-                match copy[start..].first_chunk() {
-                    Some(word) => Some((u64::from_le_bytes(*word), bytes.len())),
-                    None => Some((word_of(&copy[start..]), bytes.len())),
-                }
-            }
-            _ => None,
+    pub(super) fn keep(&mut self, bytes: Range<usize>) -> Option<u64> {
+        let (_, within) = &self.copied;
+        let start = self.copies.kept * 8 + bytes.start - within.start;
+        self.copies.kept += within.len().div_ceil(8);
+        let has_room = self.copies.kept <= MOST_KEPT;
+        if !has_room {
+            self.copies.kept -= within.len().div_ceil(8);
         }
+        has_room.then_some((start as u64) << 32 | bytes.len() as u64)
+    }
+
+    /// A copy of what is kept so.
+    pub(super) fn kept_value(&self, kept: u64, pool: &BufferPool) -> Result<Value> {
+        Value::copied(kept_bytes(self.copies.kept(), kept), pool)
     }
 
     /// The value that was found.
     pub(super) fn value(&self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
-        if let Some((word, len)) = self.small(&found) {
-            return Ok(Value::of_word(word, len));
-        }
         let (piece, bytes) = match found {
             ValueLocation::Word { word, len } => return Ok(Value::of_word(word, len)),
             ValueLocation::Value(value) => return Ok(*value),
@@ -80,14 +139,14 @@ impl Mapped<'_> {
         key: &L::Key<'_>,
         search: &mut L::Search,
         (reads, bytes): (Reads, u64),
-        (tally, steps): (&mut Tally, &mut Steps),
+        steps: &mut Steps,
     ) -> Option<NextStep<L::SlowPath>> {
         let (seen, count, changed) = match L::MAKES_CHANGES {
             true => {
-                let (count, bytes) = table.make(search, self.view, tally)?;
+                let (count, bytes) = table.make(search, self.view, &mut self.tally)?;
                 (0, count, bytes)
             }
-            false => self.make(&table.change(key, search), tally)?,
+            false => self.make(&table.change(key, search))?,
         };
         steps.read(count + reads.verbs(), changed + bytes);
         let next = table.changed(key, search, seen, self);
@@ -98,7 +157,7 @@ impl Mapped<'_> {
     /// Makes a change: what the word was that is swapped, and the verbs that it stands for, with
     /// their bytes.
     #[inline(always)]
-    fn make(&mut self, change: &Change<'_>, tally: &mut Tally) -> Option<(u64, u32, u64)> {
+    fn make(&mut self, change: &Change<'_>) -> Option<(u64, u32, u64)> {
         let word = match &change.swap {
             Some(swap) => Some((
                 self.view.offset_of(Piece {
@@ -111,23 +170,26 @@ impl Mapped<'_> {
         };
         let (mut seen, mut count, mut bytes) = (0, 0, 0);
         if let Some(record) = &change.record {
-            let piece = record.piece();
-            let at = self.view.offset_of(piece)?;
-            let words = piece.len.div_ceil(8);
-            if words > self.copy.len() {
-                self.copy.resize(words, 0);
-            }
-            record.encode_in(&mut self.copy[..words]);
-            self.view.write(at, piece.len, &self.copy[..words]);
-            tally.write(piece.len as u64);
-            (count, bytes) = (1, piece.len as u64);
+            (count, bytes) = (1, self.write(record)?);
         }
         if let Some((at, swap)) = word {
             seen = self.view.compare_swap(at, swap.expected, swap.new);
-            tally.swap();
+            self.tally.swap();
             (count, bytes) = (count + 1, bytes + 8);
         }
         Some((seen, count, bytes))
+    }
+
+    /// Writes a record: its bytes, or nothing where they are not in the mapping.
+    #[inline]
+    pub(super) fn write(&mut self, record: &NewRecord<'_>) -> Option<u64> {
+        let piece = record.piece();
+        let at = self.view.offset_of(piece)?;
+        let words = self.copies.room(piece.len.div_ceil(8));
+        record.encode_in(words);
+        self.view.write(at, piece.len, words);
+        self.tally.write(piece.len as u64);
+        Some(piece.len as u64)
     }
 }
 
@@ -146,12 +208,8 @@ impl ReadPieces for Mapped<'_> {
 
     #[inline(always)]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
-        let words = bytes.len().div_ceil(8);
-        if words > self.copy.len() {
-            self.copy.resize(words, 0);
-        }
         let from = self.starts[piece] + bytes.start as u64;
-        let copy = &mut self.copy[..words];
+        let copy = self.copies.room(bytes.len().div_ceil(8));
         self.view.copy_out(from, bytes.len(), copy);
         let len = bytes.len();
         self.copied = (piece, bytes);
@@ -162,8 +220,7 @@ impl ReadPieces for Mapped<'_> {
     fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8] {
         let (copied, within) = &self.copied;
         debug_assert_eq!(*copied, piece, "they are in what was copied last");
-        let copy: &[u8] = bytemuck::cast_slice(&self.copy);
-        &copy[bytes.start - within.start..bytes.end - within.start]
+        &self.copies.last()[bytes.start - within.start..bytes.end - within.start]
     }
 
     #[inline(always)]
@@ -187,9 +244,9 @@ pub(super) fn step<L: Lookup>(
     let bytes = locate(table, key, search, reads, &mut read)?;
     let core = table.endpoint().core();
     if is_new {
-        let (mut tally, mut steps) = (Tally::default(), Steps::default());
-        book(&mut tally, &mut steps, reads, bytes);
-        core.counters.done_in_place(tally, steps);
+        let mut steps = Steps::default();
+        book(&mut read.tally, &mut steps, reads, bytes);
+        core.counters.done_in_place(read.tally, steps);
     }
     let next = table.look(key, search, &mut read);
     view.acquire();
@@ -212,10 +269,10 @@ pub(super) fn change<L: Lookup>(
 ) -> Option<NextStep<L::SlowPath>> {
     let mut read = Mapped::new(table.in_place()?);
     let bytes = locate(table, key, search, reads, &mut read)?;
-    let (mut tally, mut steps) = (Tally::default(), Steps::default());
-    let booked = (&mut tally, &mut steps);
-    let next = read.change_and_look(table, key, search, (reads, bytes), booked)?;
-    table.endpoint().core().counters.done_in_place(tally, steps);
+    let mut steps = Steps::default();
+    let next = read.change_and_look(table, key, search, (reads, bytes), &mut steps)?;
+    let core = table.endpoint().core();
+    core.counters.done_in_place(read.tally, steps);
     Some(next)
 }
 

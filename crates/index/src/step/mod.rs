@@ -15,6 +15,8 @@
 //!   itself; of tables of words the usual steps are made [by the fast path](fast_path).
 //! * [`alone`]: those of one, without a future until it has to wait.
 //!
+//! Where slots name records, [`record_path`] has the usual steps of both.
+//!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
 //! `lookup_start` and `lookup_end`, to run them at the client and at the owner).
@@ -29,6 +31,7 @@ mod lanes;
 mod lookup;
 mod mapped;
 mod received;
+mod record_path;
 mod records;
 
 use crate::heap::{Relocation, TableWrite};
@@ -43,6 +46,7 @@ pub(crate) use lookup::{
     Booked, Change, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation,
     failed, view, view_for, view_to_write,
 };
+pub(crate) use record_path::{NamingSlot, RecordPath, RecordSlots};
 pub(crate) use records::{has_key, record_in};
 
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.

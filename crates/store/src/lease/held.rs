@@ -86,11 +86,14 @@ impl Lease {
     #[inline]
     pub(crate) fn is_seen_in(
         &self,
-        view: InPlace<'_>,
+        view: &InPlace<'_>,
         changes: bool,
         endpoint: &AnyEndpoint,
     ) -> bool {
         let word = self.word_in(view);
+        if word == Some(self.id) {
+            return !self.is_lost.get();
+        }
         let turn = self.judge(word, self.word_at, changes, endpoint);
         !self.is_lost.get() && matches!(turn, VerbAdmission::Post)
     }
@@ -106,7 +109,7 @@ impl Lease {
             return VerbAdmission::Refuse((self.lost)(at));
         }
         if let Some(view) = endpoint.in_place(self.word_at, Rights::READ) {
-            return self.judge(self.word_in(view), at, changes, endpoint);
+            return self.judge(self.word_in(&view), at, changes, endpoint);
         }
         let now = endpoint.now();
         if now.saturating_sub(self.since.get()) < LEASE / 4 {
@@ -126,7 +129,7 @@ impl Lease {
 
     /// The word, in memory that is mapped.
     #[inline]
-    fn word_in(&self, view: InPlace<'_>) -> Option<u64> {
+    fn word_in(&self, view: &InPlace<'_>) -> Option<u64> {
         let piece = Piece {
             from: self.word_at,
             len: 8,
