@@ -46,6 +46,8 @@ pub struct EndpointCore {
     /// Whether it works for the keeper of the memory, to whom that is open which is closed to
     /// clients. Fabrics take no notice of it.
     pub for_keeper: Cell<bool>,
+    /// Memory of operations in place, which each takes from here and gives back.
+    pub scratch: Cell<[Vec<u64>; 2]>,
     pub(crate) timers: Timers,
     queue_waiters: RefCell<Vec<Waker>>,
     nesting: Cell<u32>,
@@ -105,6 +107,7 @@ impl EndpointCore {
             counters: Counters::default(),
             limits,
             for_keeper: Cell::new(false),
+            scratch: Cell::default(),
             timers: Timers::default(),
             queue_waiters: RefCell::default(),
             nesting: Cell::new(0),

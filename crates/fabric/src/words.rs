@@ -4,6 +4,9 @@
 use crate::prefetch::prefetch_at;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// Words that are copied between two looks at how many are left.
+const RUN: usize = 4;
+
 /// A span of shared memory, as words.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedWords<'m>(&'m [AtomicU64]);
@@ -112,10 +115,19 @@ impl<'m> SharedWords<'m> {
         let shift = (offset % 8) * 8;
         if shift == 0 {
             let count = len.div_ceil(8);
-            for (into, from) in to[..count].iter_mut().zip(&self.0[first..first + count]) {
+            let (into, from) = (
+                to[..count].as_chunks_mut(),
+                self.0[first..first + count].as_chunks(),
+            );
+            let load = |(into, from): (&mut u64, &AtomicU64)| {
                 before_access();
                 *into = from.load(Ordering::Relaxed);
+            };
+            for (into, from) in into.0.iter_mut().zip(from.0) {
+                let (into, from): (&mut [_; RUN], &[_; RUN]) = (into, from);
+                into.iter_mut().zip(from).for_each(load);
             }
+            into.1.iter_mut().zip(from.1).for_each(load);
         } else {
             self.copy_out_shifted(first, shift as u32, len, to);
         }
@@ -193,10 +205,19 @@ impl<'m> SharedWords<'m> {
             return self.copy_in_shifted(first, shift as usize, len, from);
         }
         let whole = len / 8;
-        for (to, word) in self.0[first..first + whole].iter().zip(from) {
+        let (to, words) = (
+            self.0[first..first + whole].as_chunks(),
+            from[..whole].as_chunks(),
+        );
+        let store = |(to, word): (&AtomicU64, &u64)| {
             before_access();
             to.store(*word, Ordering::Relaxed);
+        };
+        for (to, words) in to.0.iter().zip(words.0) {
+            let (to, words): (&[_; RUN], &[_; RUN]) = (to, words);
+            to.iter().zip(words).for_each(store);
         }
+        to.1.iter().zip(words.1).for_each(store);
         if !len.is_multiple_of(8) {
             self.merge(first + whole, (1 << (len % 8 * 8)) - 1, from[whole]);
         }

@@ -110,6 +110,9 @@ impl<'a> SmallAnswers<'a> {
     }
 }
 
+/// The most bytes of values that are kept together.
+const MOST_KEPT: usize = 1 << 30;
+
 /// Small answers that are kept, to be told later together.
 #[derive(Clone, Debug, Default)]
 pub struct KeptAnswers {
@@ -119,8 +122,11 @@ pub struct KeptAnswers {
 }
 
 impl KeptAnswers {
-    /// Keeps some more.
-    pub fn keep(&mut self, answers: SmallAnswers<'_>) {
+    /// Keeps some more, unless all of them would be too much; false then.
+    pub fn keep(&mut self, answers: SmallAnswers<'_>) -> bool {
+        if self.bytes.len() + answers.bytes.len() > MOST_KEPT {
+            return false;
+        }
         let end = answers.first + answers.ends.len();
         if self.ends.len() < end {
             self.ends.resize(end, AnswerCode::ELSEWHERE);
@@ -135,6 +141,7 @@ impl KeptAnswers {
                 *word += if *end == AnswerCode::KEPT { before } else { 0 };
             }
         }
+        true
     }
 
     /// Keeps the answer to the key with this number, which is not kept yet, unless its value is

@@ -121,7 +121,10 @@ pub(crate) fn look_up(
         let first = turn * LOOKUPS_A_TURN;
         let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
         batch(keys, &mut |answers| match answers {
-            Answers::Small(small) => kept.keep(small),
+            Answers::Small(small) if kept.keep(small) => {}
+            Answers::Small(small) => small.each(|number, value| {
+                others.push((number, Ok(value.map(Value::from))));
+            }),
             Answers::One(number, told) => {
                 others.push((number, told.map(|value| value.map(Value::from))));
             }
@@ -149,13 +152,15 @@ pub(crate) fn run_batch(
     if waits == Waits::Never {
         return batch(done);
     }
-    let mut outcomes = Vec::new();
-    batch(&mut |told| {
-        told.each_of(operations, |number, outcome| {
-            outcomes.push((number, outcome.map(Outcome::detached)));
-        });
+    let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
+    batch(&mut |told| match told {
+        Outcomes::Small(small) if kept.keep(small) => {}
+        told => told.each_of(operations, |number, outcome| {
+            others.push((number, outcome.map(Outcome::detached)));
+        }),
     });
-    for (number, outcome) in outcomes {
+    done(Outcomes::Small(kept.behind(0)));
+    for (number, outcome) in others {
         done(Outcomes::One(number, outcome));
     }
 }

@@ -227,19 +227,6 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     }
 
     #[inline]
-    fn likely_change(&self, write: &Self::Key<'_>, of: &mut CuckooWriteState<'t>) -> Option<Piece> {
-        let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
-            return None;
-        };
-        if of.stage != Stage::Record {
-            return None;
-        }
-        let (heap, record) = (self.table.heap(), write.operation.record());
-        let block = of.record.hold(heap, record, self.uses(write))?;
-        Some(heap.new_record(block, record).piece())
-    }
-
-    #[inline]
     fn change<'k>(&self, write: &Self::Key<'k>, of: &CuckooWriteState<'t>) -> Change<'k> {
         let (table, kind) = (self.table, self.table.layout.kind);
         let (at, record) = (table.slot_at(of.place), write.operation.record());

@@ -9,8 +9,10 @@
 //! it.
 
 use super::client::Heap;
-use super::layout::BlockRef;
+use super::layout::{BlockRef, record_bytes};
+use super::runs::Purpose;
 use crate::{IndexError, Operation, Result, SchemeClient};
+use farslot_fabric::Endpoint;
 use std::pin::Pin;
 
 /// How often a write has room made that others are faster to take.
@@ -88,6 +90,20 @@ pub(crate) struct TableWrite<'k> {
     pub(crate) operation: Operation<'k>,
     /// Only the record in this block is changed, by an update or a removal.
     pub(crate) only_in: Option<BlockRef>,
+}
+
+impl<E: Endpoint> Heap<E> {
+    /// How many writes are to be done together of which this is the first: where they need blocks,
+    /// as many as this client's runs have room for.
+    pub(crate) fn most_at_once(&self, first: TableWrite<'_>) -> usize {
+        if !first.replaces_any() {
+            return usize::MAX;
+        }
+        let (key, value) = first.operation.record();
+        let bytes = record_bytes(key.len(), value.len());
+        let purpose = self.purpose(Purpose::Write);
+        self.runs.borrow().blocks_for(bytes, purpose)
+    }
 }
 
 impl TableWrite<'_> {

@@ -157,6 +157,13 @@ impl Runs {
         })
     }
 
+    /// How many blocks for so many bytes there is room for.
+    pub(super) fn blocks_for(&self, record: usize, purpose: Purpose) -> usize {
+        let of_purpose = self.open.iter().filter(|run| run.purpose == purpose);
+        let blocks = of_purpose.map(|run| run.room() / carved_bytes(record));
+        blocks.sum::<u64>() as usize
+    }
+
     /// Whether some run has room for such a block.
     pub(super) fn have_room(&self, bytes: u64, purpose: Purpose, span: u16) -> bool {
         let of_purpose = || self.open.iter().filter(|run| run.purpose == purpose);

@@ -144,7 +144,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 
     #[inline]
-    fn most_at_once(&self) -> usize {
+    fn most_at_once(&self, _: Self::Asked<'_>) -> usize {
         self.lookups_to_refresh()
     }
 

@@ -150,6 +150,12 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
+    fn most_at_once(&self, first: Self::Asked<'_>) -> usize {
+        let heap = self.table.heap.as_ref();
+        heap.map_or(usize::MAX, |heap| heap.most_at_once(first))
+    }
+
+    #[inline]
     fn has_to_report(&self) -> bool {
         self.table.has_to_report()
     }
@@ -274,20 +280,6 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
             NextStep::Failed(error) => failed(of.in_doubt_if_removed(*error)),
             next => next.map_slow_path(LinearWriteSlowPath::OfWalk),
         }
-    }
-
-    #[inline(always)]
-    fn likely_change(&self, write: &Self::Key<'_>, of: &mut LinearWriteState) -> Option<Piece> {
-        let (Operation::Put(..) | Operation::Update(..)) = write.operation else {
-            return None;
-        };
-        let heap = self.table.heap.as_ref()?;
-        if of.search.stage != Stage::Record {
-            return None;
-        }
-        let record = write.operation.record();
-        let block = of.record.hold(heap, record, self.uses(write))?;
-        Some(heap.new_record(block, record).piece())
     }
 
     #[inline(always)]

@@ -155,6 +155,11 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     }
 
     #[inline]
+    fn most_at_once(&self, first: Self::Asked<'_>) -> usize {
+        self.table.heap.most_at_once(first)
+    }
+
+    #[inline]
     fn has_to_report(&self) -> bool {
         self.table.has_to_report()
     }

@@ -4,7 +4,8 @@
 use super::drive::{drive, run};
 use super::fast_paths::take_fast_path;
 use super::lookup::{Answer, Lookup, NextStep};
-use super::mapped::{Mapped, book, locate, locate_and_prefetch};
+use super::mapped::{book, locate, locate_and_prefetch};
+use super::scratch::{Mapped, Scratch};
 use crate::index::{AtOnce, BoxFuture};
 use farslot_fabric::{Endpoint, EndpointExt, OperationClass, Steps, let_others_run};
 use std::borrow::Borrow;
@@ -49,9 +50,10 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
             table.endpoint().operation(class, rest).await
         })));
     }
-    let mut read = Mapped::new(view);
-    if let Some(answer) = take_fast_path(table, &mut read, asked) {
+    let mut read = Mapped::new(view, Scratch::of(core));
+    if let Some(answer) = take_fast_path(table, (&view, &mut read), asked) {
         core.counters.add(class, &read.tally);
+        read.into_parts().1.give_back(core);
         return Some(reported(by, answer));
     }
     let mut steps = Steps::default();
@@ -75,12 +77,6 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
                     kept = Some(reads);
                 }
                 let located = locate_and_prefetch(table, &key, &search, reads, &mut read);
-                if L::WRITES
-                    && let Some(piece) = table.likely_change(&key, &mut search)
-                    && let Some(at) = view.offset_of(piece)
-                {
-                    view.prefetch(at, piece.len);
-                }
                 located.map(|bytes| {
                     book(&mut read.tally, &mut steps, reads, bytes);
                     let next = table.look(&key, &mut search, &mut read);
@@ -128,6 +124,7 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
     };
     read.tally.operation_ended(steps);
     core.counters.add(class, &read.tally);
+    read.into_parts().1.give_back(core);
     Some(reported(by, answer))
 }
 

@@ -6,7 +6,7 @@
 //! path does not decide is looked up in steps, from the beginning. It asks for the same READs as
 //! the steps do, and they are counted alike.
 
-use super::mapped::Mapped;
+use super::scratch::Mapped;
 use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.

@@ -4,7 +4,7 @@
 
 use super::fast_path::{FastPath, FastPathResult, More};
 use super::lookup::{Answer, Lookup};
-use super::mapped::Mapped;
+use super::scratch::Mapped;
 use crate::Value;
 use crate::answers::AnswerCode;
 use crate::client::MANY_READS;
@@ -59,14 +59,13 @@ pub(super) fn take_fast_paths<'k, L: Lookup>(
 #[inline(always)]
 pub(super) fn take_fast_path<L: Lookup>(
     table: &L,
-    read: &mut Mapped<'_>,
+    (view, read): (&InPlace<'_>, &mut Mapped<'_>),
     asked: L::Asked<'_>,
 ) -> Option<Answer> {
-    let view = read.view;
-    if let Some(fast_path) = table.fast_path(&view, (asked, 1)) {
+    if let Some(fast_path) = table.fast_path(view, (asked, 1)) {
         return take_one(table, &fast_path, read, asked);
     }
-    let fast_path = table.record_path(&view, (asked, 1))?;
+    let fast_path = table.record_path(view, (asked, 1))?;
     take_one(table, &fast_path, read, asked)
 }
 

@@ -16,7 +16,8 @@
 use super::drive::{drive, run};
 use super::fast_paths::take_fast_paths;
 use super::lookup::{Answer, Lookup, NextStep, Reads, ValueLocation};
-use super::mapped::{Copies, Mapped, book, locate};
+use super::mapped::{book, locate};
+use super::scratch::{Mapped, Scratch};
 use crate::answers::{AnswerCode, Answers, SmallAnswers};
 use crate::client::end_turns;
 use farslot_fabric::{Endpoint, EndpointExt, InPlace, OperationClass, Steps, window};
@@ -58,7 +59,7 @@ struct Rows<'k, L: Lookup> {
     ends: [AnswerCode; RUN],
     words: [u64; RUN],
     /// The values of those that have found longer ones.
-    copies: Copies,
+    scratch: Option<Scratch>,
     /// The places in the run, and the answers, of those that have ended otherwise.
     others: Vec<(usize, Answer)>,
 }
@@ -105,7 +106,8 @@ pub(super) async fn do_many<'k, L: Lookup>(
         && let Some(view) = table.in_place()
     {
         let first = taken;
-        let most = RUN.min(table.most_at_once()).max(1);
+        let most = table.most_at_once(asked[first].into());
+        let most = RUN.min(most).max(1);
         let asked_now = &asked[first..][..most.min(asked.len() - first)];
         let count = asked_now.len();
         rows.fast_path(table, class, view, asked_now);
@@ -123,9 +125,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
             }
         }
         let told = (&rows.ends[..count], &rows.words[..count]);
-        let told = SmallAnswers::new(first, told, rows.copies.kept());
-        done(Answers::Small(told));
-        rows.copies.forget();
+        let kept = rows.scratch.as_ref().map_or(&[][..], Scratch::kept);
+        done(Answers::Small(SmallAnswers::new(first, told, kept)));
+        rows.scratch.iter_mut().for_each(Scratch::forget);
         for (place, answer) in rows.others.drain(..) {
             done(Answers::One(first + place, answer));
         }
@@ -136,6 +138,9 @@ pub(super) async fn do_many<'k, L: Lookup>(
         if taken < asked.len() {
             end_turns(endpoint.core(), count).await;
         }
+    }
+    if let Some(scratch) = rows.scratch {
+        scratch.give_back(endpoint.core());
     }
     taken
 }
@@ -166,7 +171,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
             taken: 0,
             ends: [AnswerCode::ELSEWHERE; RUN],
             words: [0; RUN],
-            copies: Copies::default(),
+            scratch: None,
             others: Vec::new(),
         }
     }
@@ -179,17 +184,24 @@ impl<'k, L: Lookup> Rows<'k, L> {
         view: InPlace<'_>,
         asked: &[impl Copy + Into<L::Asked<'k>>],
     ) {
-        let mut read = Mapped::with(view, std::mem::take(&mut self.copies));
+        let mut read = self.mapped(table, view);
         let results = (&mut self.ends[..], &mut self.words[..], &mut self.left[..]);
         self.lefts = take_fast_paths(table, &mut read, asked, results);
         self.taken = 0;
         self.has_run(table, class, read);
     }
 
+    /// A look at the mapping beside what is kept.
+    fn mapped<'v>(&mut self, table: &L, view: InPlace<'v>) -> Mapped<'v> {
+        let scratch = self.scratch.take();
+        let scratch = scratch.unwrap_or_else(|| Scratch::of(table.endpoint().core()));
+        Mapped::new(view, scratch)
+    }
+
     /// Counts what was booked, and has what is kept.
     fn has_run(&mut self, table: &L, class: OperationClass, read: Mapped<'_>) {
-        let (copies, tally) = read.into_parts();
-        self.copies = copies;
+        let (tally, scratch) = read.into_parts();
+        self.scratch = Some(scratch);
         table.endpoint().core().counters.add(class, &tally);
     }
 
@@ -210,7 +222,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     ) {
         let mut shared = RunContext {
             table,
-            read: Mapped::with(view, std::mem::take(&mut self.copies)),
+            read: self.mapped(table, view),
         };
         for row in [0, ROW].into_iter().cycle() {
             self.look_at_all(row, &mut shared);
@@ -469,9 +481,10 @@ impl<L: Lookup> InPlaceLane<'_, L> {
         self.has_looked = true;
         let (key, table) = (key_of(&self.key), shared.table);
         if self.reads.pieces == 1 {
-            shared.read.starts[0] = self.starts[0];
+            shared.read.set_start(0, self.starts[0]);
         } else if self.reads.pieces <= STARTS {
-            shared.read.starts[..STARTS].copy_from_slice(&self.starts);
+            let starts = self.starts.iter().enumerate();
+            starts.for_each(|(piece, start)| shared.read.set_start(piece, *start));
         } else {
             locate(table, key, &self.search, self.reads, &mut shared.read);
         }

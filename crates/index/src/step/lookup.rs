@@ -6,9 +6,6 @@ use crate::{IndexError, Result, Value};
 use farslot_fabric::{Buffer, Endpoint, InPlace, Piece, Pieces, RemoteAddr, Rights, Tally};
 use std::ops::Range;
 
-/// The most pieces that one step may want to have read.
-pub(crate) const MOST_PIECES: usize = 32;
-
 /// Bytes of a record that are prefetched: processors go on by themselves behind these.
 pub(crate) const LIKELY: usize = 256;
 
@@ -62,9 +59,9 @@ pub(crate) trait Lookup {
         None::<NoFastPath>
     }
 
-    /// The most operations that may be begun together now.
+    /// The most operations that may be begun together now, of which this is the first.
     #[inline]
-    fn most_at_once(&self) -> usize {
+    fn most_at_once(&self, _first: Self::Asked<'_>) -> usize {
         usize::MAX
     }
 
@@ -129,13 +126,6 @@ pub(crate) trait Lookup {
         search: &mut Self::Search,
         read: &mut impl ReadPieces,
     ) -> NextStep<Self::SlowPath>;
-
-    /// What a change will probably write, if what is asked for now says what is hoped for: to be
-    /// fetched beside that.
-    #[inline(always)]
-    fn likely_change(&self, _key: &Self::Key<'_>, _search: &mut Self::Search) -> Option<Piece> {
-        None
-    }
 
     /// The change that is wanted. It may be asked for more than once, until it is made.
     fn change<'k>(&self, _key: &Self::Key<'k>, _search: &Self::Search) -> Change<'k> {
@@ -251,7 +241,7 @@ impl<A> NextStep<A> {
 /// What is to be read: pieces number 0 to `pieces - 1`, which wait for none of the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reads {
-    /// At most [`MOST_PIECES`].
+    /// At most [`MOST_PIECES`](super::MOST_PIECES).
     pub(crate) pieces: usize,
     /// By one request, where the fabric gathers.
     pub(crate) gathered: bool,

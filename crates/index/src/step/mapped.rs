@@ -1,122 +1,12 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{
-    Answer, Booked, Change, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, ValueLocation,
-};
-use crate::answers::kept_bytes;
-use crate::heap::NewRecord;
+use super::lookup::{Answer, Booked, Change, Lookup, NextStep, ReadPieces, Reads, ValueLocation};
+use super::scratch::{Mapped, Scratch};
 use crate::{Result, Value};
-use farslot_fabric::{BufferPool, Endpoint, InPlace, Piece, Steps, Tally};
-use smallvec::SmallVec;
+use farslot_fabric::{BufferPool, Endpoint, Piece, Steps, Tally};
 use std::ops::Range;
 
-/// Words that are copied without an allocation.
-const COPIED: usize = 32;
-
-/// The most words of values that are kept.
-const MOST_KEPT: usize = 1 << 17;
-
-/// The pieces of a step in the mapping.
-pub(crate) struct Mapped<'m> {
-    pub(super) view: InPlace<'m>,
-    /// The bytes of the region at which they start.
-    pub(super) starts: [u64; MOST_PIECES],
-    /// What is booked, and not counted yet.
-    pub(super) tally: Tally,
-    /// The piece and the bytes that were copied last, and these: behind those that are kept.
-    copied: (usize, Range<usize>),
-    copies: Copies,
-}
-
-/// Words that were copied out of the mapping: those of values that are kept, so many, come first.
-pub(super) struct Copies {
-    words: SmallVec<[u64; COPIED]>,
-    kept: usize,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self {
-            words: SmallVec::from_buf([0; COPIED]),
-            kept: 0,
-        }
-    }
-}
-
-impl Copies {
-    /// The bytes of the values that are kept.
-    #[inline]
-    pub(super) fn kept(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.words[..self.kept])
-    }
-
-    /// Keeps none any more.
-    #[inline]
-    pub(super) const fn forget(&mut self) {
-        self.kept = 0;
-    }
-
-    /// What was copied last.
-    #[inline(always)]
-    fn last(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.words[self.kept..])
-    }
-
-    /// Room for so many words more.
-    #[inline(always)]
-    fn room(&mut self, words: usize) -> &mut [u64] {
-        let end = self.kept + words;
-        if end > self.words.len() {
-            self.words.resize(end.max(2 * self.words.len()), 0);
-        }
-        &mut self.words[self.kept..end]
-    }
-}
-
-impl<'m> Mapped<'m> {
-    #[inline]
-    pub(super) fn new(view: InPlace<'m>) -> Self {
-        Self::with(view, Copies::default())
-    }
-
-    /// The same beside what is kept.
-    #[inline]
-    pub(super) fn with(view: InPlace<'m>, copies: Copies) -> Self {
-        Self {
-            view,
-            starts: [0; MOST_PIECES],
-            tally: Tally::default(),
-            copied: (0, 0..0),
-            copies,
-        }
-    }
-
-    /// What was copied, and what is booked.
-    #[inline]
-    pub(super) fn into_parts(self) -> (Copies, Tally) {
-        (self.copies, self.tally)
-    }
-
-    /// Keeps some of the bytes that were copied last until they are told: their first byte among
-    /// [those that are kept](Copies::kept), and in the low half how many. Nothing where too much is
-    /// kept already.
-    #[inline(always)]
-    pub(super) fn keep(&mut self, bytes: Range<usize>) -> Option<u64> {
-        let (_, within) = &self.copied;
-        let start = self.copies.kept * 8 + bytes.start - within.start;
-        self.copies.kept += within.len().div_ceil(8);
-        let has_room = self.copies.kept <= MOST_KEPT;
-        if !has_room {
-            self.copies.kept -= within.len().div_ceil(8);
-        }
-        has_room.then_some((start as u64) << 32 | bytes.len() as u64)
-    }
-
-    /// A copy of what is kept so.
-    pub(super) fn kept_value(&self, kept: u64, pool: &BufferPool) -> Result<Value> {
-        Value::copied(kept_bytes(self.copies.kept(), kept), pool)
-    }
-
+impl Mapped<'_> {
     /// The value that was found.
     pub(super) fn value(&self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
         let (piece, bytes) = match found {
@@ -126,9 +16,7 @@ impl<'m> Mapped<'m> {
         };
         Value::copied(self.bytes_again(piece, bytes), pool)
     }
-}
 
-impl Mapped<'_> {
     /// Makes a change behind which pieces of so many bytes are read, which are [located](locate),
     /// and looks at what came of it; nothing where what it reaches is not in the mapping, and then
     /// nothing is changed.
@@ -179,18 +67,6 @@ impl Mapped<'_> {
         }
         Some((seen, count, bytes))
     }
-
-    /// Writes a record: its bytes, or nothing where they are not in the mapping.
-    #[inline]
-    pub(super) fn write(&mut self, record: &NewRecord<'_>) -> Option<u64> {
-        let piece = record.piece();
-        let at = self.view.offset_of(piece)?;
-        let words = self.copies.room(piece.len.div_ceil(8));
-        record.encode_in(words);
-        self.view.write(at, piece.len, words);
-        self.tally.write(piece.len as u64);
-        Some(piece.len as u64)
-    }
 }
 
 impl ReadPieces for Mapped<'_> {
@@ -198,18 +74,18 @@ impl ReadPieces for Mapped<'_> {
 
     #[inline(always)]
     fn words(&self, piece: usize) -> impl Fn(usize) -> u64 {
-        self.view.words(self.starts[piece])
+        self.view.words(self.scratch.starts[piece])
     }
 
     #[inline(always)]
     fn each_word(&self, piece: usize, count: usize, each: impl FnMut(u64)) {
-        self.view.each_word(self.starts[piece], count, each);
+        self.view.each_word(self.scratch.starts[piece], count, each);
     }
 
     #[inline(always)]
     fn bytes(&mut self, piece: usize, bytes: Range<usize>) -> &[u8] {
-        let from = self.starts[piece] + bytes.start as u64;
-        let copy = self.copies.room(bytes.len().div_ceil(8));
+        let from = self.scratch.starts[piece] + bytes.start as u64;
+        let copy = self.scratch.room(bytes.len().div_ceil(8));
         self.view.copy_out(from, bytes.len(), copy);
         let len = bytes.len();
         self.copied = (piece, bytes);
@@ -220,12 +96,13 @@ impl ReadPieces for Mapped<'_> {
     fn bytes_again(&self, piece: usize, bytes: Range<usize>) -> &[u8] {
         let (copied, within) = &self.copied;
         debug_assert_eq!(*copied, piece, "they are in what was copied last");
-        &self.copies.last()[bytes.start - within.start..bytes.end - within.start]
+        &self.scratch.last()[bytes.start - within.start..bytes.end - within.start]
     }
 
     #[inline(always)]
     fn has_bytes(&mut self, piece: usize, at: usize, bytes: &[u8]) -> bool {
-        self.view.has_bytes(self.starts[piece] + at as u64, bytes)
+        self.view
+            .has_bytes(self.scratch.starts[piece] + at as u64, bytes)
     }
 }
 
@@ -239,10 +116,9 @@ pub(super) fn step<L: Lookup>(
     reads: Reads,
     is_new: bool,
 ) -> Option<std::result::Result<NextStep<L::SlowPath>, Answer>> {
-    let view = table.in_place()?;
-    let mut read = Mapped::new(view);
+    let (view, core) = (table.in_place()?, table.endpoint().core());
+    let mut read = Mapped::new(view, Scratch::of(core));
     let bytes = locate(table, key, search, reads, &mut read)?;
-    let core = table.endpoint().core();
     if is_new {
         let mut steps = Steps::default();
         book(&mut read.tally, &mut steps, reads, bytes);
@@ -252,10 +128,12 @@ pub(super) fn step<L: Lookup>(
     view.acquire();
     // There is no other time for it.
     table.while_waiting();
-    Some(match next {
+    let next = match next {
         NextStep::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
         next => Ok(next),
-    })
+    };
+    read.scratch.give_back(core);
+    Some(next)
 }
 
 /// Makes a change and looks at what came of it, booked to the operation that runs; nothing where
@@ -267,12 +145,13 @@ pub(super) fn change<L: Lookup>(
     search: &mut L::Search,
     reads: Reads,
 ) -> Option<NextStep<L::SlowPath>> {
-    let mut read = Mapped::new(table.in_place()?);
+    let (view, core) = (table.in_place()?, table.endpoint().core());
+    let mut read = Mapped::new(view, Scratch::of(core));
     let bytes = locate(table, key, search, reads, &mut read)?;
     let mut steps = Steps::default();
     let next = read.change_and_look(table, key, search, (reads, bytes), &mut steps)?;
-    let core = table.endpoint().core();
     core.counters.done_in_place(read.tally, steps);
+    read.scratch.give_back(core);
     Some(next)
 }
 
@@ -302,7 +181,7 @@ pub(super) fn locate_and_prefetch<L: Lookup>(
     let bytes = locate(table, key, search, reads, read)?;
     if reads.pieces > 1 || L::WRITES && reads.pieces > 0 {
         let likely = table.likely_bytes(search, bytes as usize / reads.pieces);
-        for start in &read.starts[..reads.pieces] {
+        for start in &read.scratch.starts[..reads.pieces] {
             read.view.prefetch(*start, likely);
         }
     }
@@ -321,7 +200,7 @@ pub(super) fn locate<L: Lookup>(
     let mut bytes = 0;
     for number in reads.numbers() {
         let piece = table.piece(key, search, number);
-        read.starts[number] = read.view.offset_of(piece)?;
+        read.set_start(number, read.view.offset_of(piece)?);
         bytes += piece.len as u64;
     }
     Some(bytes)

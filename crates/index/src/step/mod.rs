@@ -33,6 +33,7 @@ mod mapped;
 mod received;
 mod record_path;
 mod records;
+mod scratch;
 
 use crate::heap::{Relocation, TableWrite};
 use crate::index::AtOnce;
@@ -43,11 +44,12 @@ use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use fast_path::{FastPath, FastPathResult, More, slots_near};
 use lookup::Answer;
 pub(crate) use lookup::{
-    Booked, Change, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, Swap, ValueLocation,
-    failed, view, view_for, view_to_write,
+    Booked, Change, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed, view,
+    view_for, view_to_write,
 };
 pub(crate) use record_path::{NamingSlot, RecordPath, RecordSlots};
 pub(crate) use records::{has_key, record_in};
+pub(crate) use scratch::MOST_PIECES;
 
 /// Has the processor fetch what a lookup looks at first, where the memory is mapped; else false.
 #[inline]

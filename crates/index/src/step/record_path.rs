@@ -6,8 +6,8 @@
 //! is faster, the operation goes in steps, from the beginning.
 
 use super::fast_path::{FastPath, FastPathResult, More};
-use super::mapped::Mapped;
 use super::records::{has_key, record_in};
+use super::scratch::Mapped;
 use crate::heap::{BlockRef, Draft, Heap, Purpose, TableWrite};
 use farslot_fabric::{Endpoint, InPlace, Steps};
 
@@ -172,7 +172,7 @@ impl<'k, T: RecordSlots, A: Copy + Into<TableWrite<'k>>> FastPath<A> for RecordP
         let operation = of.asked.into().operation;
         for named in of.records.iter().flatten() {
             let NamedRecord { block, len, .. } = *named;
-            read.starts[0] = named.start;
+            read.set_start(0, named.start);
             if !operation.is_lookup() {
                 if has_key(read, 0, block, len, operation.key()) {
                     return self.replace(named, operation.record(), (read, of.steps));

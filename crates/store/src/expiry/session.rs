@@ -20,12 +20,12 @@ pub(crate) struct Expiring {
     /// The size of values without the moment.
     value: FieldSize,
     clock: ExpiryClock,
-    /// For the values of an operation that is alone: taken while it runs.
+    /// For the values of operations: taken while they run.
     buffer: Cell<Vec<u8>>,
 }
 
 /// The largest buffer that is kept.
-const KEPT_BYTES: usize = 64 << 10;
+const KEPT_BYTES: usize = 256 << 10;
 
 /// What is known of a key's record.
 enum RecordState {
@@ -90,8 +90,8 @@ impl Expiring {
                 Operation::Put(..) => 0,
                 _ => self.now_millis(),
             };
-            let asked = one.ask(&mut room(buffer, &[one]));
-            let outcome = self.stored.run(asked)?;
+            let mut stored = stored_values(buffer, &[one]);
+            let outcome = self.stored.run(one.ask(|value| stored.take(value)))?;
             let now = broken::late_clock(now, || self.now_millis());
             match one.next(outcome, now) {
                 RoundStep::Done(outcome) => return Ok(outcome),
@@ -109,9 +109,12 @@ impl Expiring {
         pending: &[PendingOperation<'_>],
         done: OutcomeOfEach<'_>,
     ) -> Vec<(usize, RecordState)> {
-        let mut buffer = Vec::new();
-        let mut room = room(&mut buffer, pending);
-        let asked: Vec<_> = pending.iter().map(|one| one.ask(&mut room)).collect();
+        let mut buffer = self.buffer.take();
+        let mut stored = stored_values(&mut buffer, pending);
+        let asked = pending.iter();
+        let asked: Vec<_> = asked
+            .map(|one| one.ask(|value| stored.take(value)))
+            .collect();
         let numbered = (0..).zip(pending);
         let are_puts = numbered.fold(true, |are, (number, one)| {
             are && one.number == number && matches!(one.operation, Operation::Put(..))
@@ -132,48 +135,56 @@ impl Expiring {
                 }
             });
         });
+        drop(asked);
+        self.keep(buffer);
         again
+    }
+
+    /// Keeps a buffer for the next operation.
+    fn keep(&self, buffer: Vec<u8>) {
+        if buffer.capacity() <= KEPT_BYTES {
+            self.buffer.set(buffer);
+        }
     }
 }
 
-/// Room in a buffer for the values that operations are stored with.
-fn room<'b>(buffer: &'b mut Vec<u8>, pending: &[PendingOperation<'_>]) -> &'b mut [u8] {
-    let bytes = pending.iter().map(PendingOperation::stored_bytes).sum();
-    if buffer.len() < bytes {
-        buffer.resize(bytes, 0);
+/// Values as they are stored, one behind the other, in the order in which they are asked for.
+struct StoredValues<'b>(&'b [u8]);
+
+impl<'b> StoredValues<'b> {
+    fn take(&mut self, (_, value): (Expiry, &[u8])) -> &'b [u8] {
+        let (stored, rest) = self.0.split_at(Expiry::BYTES + value.len());
+        self.0 = rest;
+        stored
     }
-    buffer
+}
+
+/// Writes the values that operations are asked for with to a buffer.
+fn stored_values<'b>(
+    buffer: &'b mut Vec<u8>,
+    pending: &[PendingOperation<'_>],
+) -> StoredValues<'b> {
+    buffer.clear();
+    for one in pending {
+        one.ask(|(expiry, value)| {
+            buffer.extend_from_slice(&expiry.to_bytes());
+            buffer.extend_from_slice(value);
+            &[]
+        });
+    }
+    StoredValues(buffer)
 }
 
 impl PendingOperation<'_> {
-    /// The most bytes of the values that the table as it is stored is asked with.
-    fn stored_bytes(&self) -> usize {
-        let stored = |value: &[u8]| Expiry::BYTES + value.len();
-        let expected = match self.operation {
-            Operation::Replace(_, expected, _) | Operation::RemoveIf(_, expected) => {
-                stored(expected)
-            }
-            _ => 0,
-        };
-        expected + self.operation.value().map_or(0, stored)
-    }
-
-    /// What the table as it is stored is asked for in this round, with values that are written to
-    /// the room.
-    fn ask<'b>(&self, room: &mut &'b mut [u8]) -> Operation<'b>
+    /// What the table as it is stored is asked for in this round, with values as they are `stored`:
+    /// each with its moment.
+    #[inline]
+    fn ask<'b>(&self, mut stored: impl FnMut((Expiry, &[u8])) -> &'b [u8]) -> Operation<'b>
     where
         Self: 'b,
     {
         let key = self.operation.key();
-        let mut stored = |expiry: Expiry, value: &[u8]| -> &'b [u8] {
-            let all = std::mem::take(room);
-            let (stored, rest) = all.split_at_mut(Expiry::BYTES + value.len());
-            *room = rest;
-            let (head, tail) = stored.split_at_mut(Expiry::BYTES);
-            head.copy_from_slice(&expiry.to_bytes());
-            tail.copy_from_slice(value);
-            stored
-        };
+        let mut stored = |expiry: Expiry, value: &[u8]| stored((expiry, value));
         match (self.operation, self.state) {
             (Operation::GetAll(_), _) => Operation::GetAll(key),
             (Operation::Put(_, value), _) => Operation::Put(key, stored(Expiry::NEVER, value)),
@@ -290,9 +301,7 @@ impl Session for Expiring {
         self.check(&operation)?;
         let mut buffer = self.buffer.take();
         let outcome = self.run_alone(operation, &mut buffer);
-        if buffer.capacity() <= KEPT_BYTES {
-            self.buffer.set(buffer);
-        }
+        self.keep(buffer);
         outcome
     }
 
