@@ -142,14 +142,6 @@ impl Tally {
         self.ended.round_trips += swaps;
     }
 
-    /// Counts READs of so many bytes each that some of those have taken besides, side by side with
-    /// others. To be called right behind [`Tally::usual_ended`].
-    #[inline]
-    pub fn took_beside(&mut self, reads: u64, bytes: u64) {
-        self.ended.verbs += reads;
-        self.ended.bytes += reads * bytes;
-    }
-
     /// Counts the verbs of an operation that goes on elsewhere: with the
     /// [`Accounting`](crate::Accounting) that these steps come to.
     #[inline]

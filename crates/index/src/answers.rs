@@ -226,3 +226,45 @@ impl<Error> Outcomes<'_, Error> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_answers_have_the_values_of_each_run() {
+        const ENDS: [AnswerCode; 4] = [
+            AnswerCode::KEPT,
+            AnswerCode::ABSENT,
+            AnswerCode::word(2),
+            AnswerCode::ELSEWHERE,
+        ];
+        let word = u64::from_le_bytes(*b"ab______");
+        let mut kept = KeptAnswers::default();
+        for (first, value) in [(0, b"first value"), (4, b"other value")] {
+            let words = [value.len() as u64, 0, word, 0];
+            assert!(kept.keep(SmallAnswers::new(first, (&ENDS, &words), value)));
+        }
+        let mut told = Vec::new();
+        kept.behind(10).each(|number, value| {
+            told.push((number, value.map(<[u8]>::to_vec)));
+        });
+        let some = |number, value: &[u8]| (number, Some(value.to_vec()));
+        let expected = [
+            some(10, b"first value"),
+            (11, None),
+            some(12, b"ab"),
+            some(14, b"other value"),
+            (15, None),
+            some(16, b"ab"),
+        ];
+        assert_eq!(told, expected);
+        let mut values = Vec::new();
+        kept.behind(0).each_value(|_, value| values.extend(value));
+        assert_eq!(values.len(), 4);
+        assert_eq!(
+            (&*values[0], &*values[2]),
+            (&b"first value"[..], &b"other value"[..])
+        );
+    }
+}

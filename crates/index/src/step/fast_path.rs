@@ -1,19 +1,16 @@
-//! Lookups of keys and values that are words, where the memory is mapped: a look at it, without any
-//! state between two steps.
+//! The usual case of an operation, where the memory is mapped: a look at it, without any state
+//! between two steps.
 //!
-//! Nearly all lookups of such tables take the same steps. A [`FastPath`] is these steps, made ready
-//! once for many keys: what cannot change between two of them was looked at before. Whatever a fast
-//! path does not decide is looked up in steps, from the beginning. It asks for the same READs as
-//! the steps do, and they are counted alike.
+//! Nearly all operations of a kind take the same steps. A [`FastPath`] is these steps, made ready
+//! once for many keys, or for one: what cannot change between two of them was looked at before.
+//! Whatever a fast path does not decide goes in steps, from the beginning. It asks for the same
+//! READs as the steps do, and they are counted alike.
 
 use super::scratch::Mapped;
 use farslot_fabric::{InPlace, Steps};
 
 /// A table's usual steps.
 pub(crate) trait FastPath<Asked> {
-    /// Whether the READs that some lookups take besides the usual ones are side by side with the
-    /// last of these, not one after the other behind them.
-    const MORE_BESIDE: bool = false;
     /// Whether it books what it decides itself, each as it is.
     const BOOKS: bool = false;
 

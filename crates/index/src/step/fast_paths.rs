@@ -25,12 +25,12 @@ struct FastPathGroup<Prepared, Place> {
     fetching: u32,
 }
 
-/// How the keys of a group have ended, and what they took.
-struct GroupEnds<'r> {
-    ends: &'r mut [AnswerCode; GROUP],
-    words: &'r mut [u64; GROUP],
-    more: &'r mut AllMore,
-}
+/// How the keys of a group have ended, with which words, and what they took.
+type GroupEnds<'r> = (
+    &'r mut [AnswerCode; GROUP],
+    &'r mut [u64; GROUP],
+    &'r mut AllMore,
+);
 
 /// Takes the fast paths of keys, at most 256. The numbers of those that are left undecided come
 /// into `left`, and how many they are is returned; of the others `ends` and `words` say how they
@@ -111,10 +111,7 @@ fn book<Asked, G: FastPath<Asked>>(
     if !G::BOOKS {
         tally.usual_ended(more.unread as u64, Steps::default());
         tally.usual_ended((decided - more.unread) as u64, fast_path.usual());
-        match G::MORE_BESIDE {
-            true => tally.took_beside(more.reads, fast_path.more_bytes()),
-            false => tally.took_more(more.reads, fast_path.more_bytes(), more.most),
-        }
+        tally.took_more(more.reads, fast_path.more_bytes(), more.most);
         tally.took_swaps(more.swaps);
     }
     table.note_fast_paths(decided, more.many);
@@ -152,11 +149,7 @@ fn take_all<Asked>(
                 continue;
             };
             let group = &mut groups[number % GROUPS];
-            let all = GroupEnds {
-                ends,
-                words,
-                more: &mut more,
-            };
+            let all = (ends, words, &mut more);
             let mut undecided = match is_first {
                 true => group.look(fast_path, read, chunk(number).len(), all),
                 false => group.look_on(fast_path, &read.view, all),
@@ -242,7 +235,7 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
         fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         read: &mut Mapped<'_>,
         keys: usize,
-        mut all: GroupEnds<'_>,
+        (ends, words, more): GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
         self.fetching = 0;
@@ -252,7 +245,7 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
                 Some(place) => fast_path.look_in(place, read),
                 None => FastPathResult::Undecided,
             };
-            match all.take(number, glanced, found) {
+            match more.take((&mut ends[number], &mut words[number]), glanced, found) {
                 FastPathProgress::Ended => {}
                 FastPathProgress::Fetching => self.fetching |= 1 << number,
                 FastPathProgress::Undecided => undecided |= 1 << number,
@@ -267,7 +260,7 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
         &mut self,
         fast_path: &impl FastPath<Asked, Prepared = Prepared, Place = Place>,
         view: &InPlace<'_>,
-        mut all: GroupEnds<'_>,
+        (ends, words, more): GroupEnds<'_>,
     ) -> u32 {
         let mut undecided = 0;
         let found = AnswerCode::word(fast_path.value_len());
@@ -278,7 +271,8 @@ impl<Prepared: Copy, Place: Copy> FastPathGroup<Prepared, Place> {
                 Some(place) => fast_path.look_on(place, view),
                 None => FastPathResult::Undecided,
             };
-            if !matches!(all.take(number, glanced, found), FastPathProgress::Ended) {
+            let told = (&mut ends[number], &mut words[number]);
+            if !matches!(more.take(told, glanced, found), FastPathProgress::Ended) {
                 undecided |= 1 << number;
             }
         }
@@ -291,20 +285,6 @@ enum FastPathProgress {
     Ended,
     Fetching,
     Undecided,
-}
-
-impl GroupEnds<'_> {
-    /// Takes what a look at a key has come to, and says `found` of those that have a word.
-    #[inline(always)]
-    fn take(
-        &mut self,
-        number: usize,
-        glanced: FastPathResult,
-        found: AnswerCode,
-    ) -> FastPathProgress {
-        let told = (&mut self.ends[number], &mut self.words[number]);
-        self.more.take(told, glanced, found)
-    }
 }
 
 impl AllMore {

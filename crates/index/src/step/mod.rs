@@ -12,10 +12,11 @@
 //! * [`drive`]: one operation as a future over verbs. Whatever else cannot go on, goes on so.
 //! * [`lanes`]: many lookups side by side over verbs, each in a lane, without a future.
 //! * [`in_place`]: where the memory is mapped, the steps of many operations run on the memory
-//!   itself; of tables of words the usual steps are made [by the fast path](fast_path).
+//!   itself.
 //! * [`alone`]: those of one, without a future until it has to wait.
 //!
-//! Where slots name records, [`record_path`] has the usual steps of both.
+//! The last two take the usual steps [by the fast path](fast_path) where keys and values are words,
+//! or [slots name records](record_path).
 //!
 //! They differ in who does the verbs, never in which, and book the same: an operation with its
 //! verbs, bytes and round trips ([`Storm`](https://arxiv.org/abs/1902.02411) splits its lookups so,
