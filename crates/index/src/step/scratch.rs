@@ -112,8 +112,8 @@ impl<'m> Mapped<'m> {
     }
 
     /// Keeps some of the bytes that were copied last until they are told: their first byte among
-    /// [those that are kept](Scratch::kept), and in the low half how many. Nothing where too much is
-    /// kept already.
+    /// [those that are kept](Scratch::kept), and in the low half how many. Nothing where too much
+    /// is kept already.
     #[inline(always)]
     pub(super) fn keep(&mut self, bytes: Range<usize>) -> Option<u64> {
         let (_, within) = &self.copied;
