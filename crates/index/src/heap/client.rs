@@ -70,6 +70,8 @@ pub struct Heap<E> {
     /// Taken by the coroutine that opens a run, so that the others do not open one each.
     pub(super) opening: CoroutineTurn,
     pub(super) uncounted: RefCell<Uncounted>,
+    /// How many more writes are taken for puts of new keys, and how many were at last.
+    pub(super) taken_for_new: Cell<(usize, usize)>,
     pub(super) cleaning: CleanerState,
     /// Of one that evicts.
     pub(super) eviction: Option<Eviction>,
@@ -99,6 +101,7 @@ impl<E: Endpoint> Heap<E> {
             cursor: Cell::new(0),
             opening: CoroutineTurn::default(),
             uncounted: RefCell::default(),
+            taken_for_new: Cell::default(),
             cleaning: CleanerState::default(),
             eviction: None,
             ends: None,

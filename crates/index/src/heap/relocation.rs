@@ -15,6 +15,9 @@ use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::Endpoint;
 use std::pin::Pin;
 
+/// The most writes that are taken for puts of new keys, without a look, behind others.
+const MOST_TAKEN_FOR_NEW: usize = 255;
+
 /// How often a write has room made that others are faster to take.
 const MOST_CLEANED: u32 = 64;
 
@@ -103,6 +106,25 @@ impl<E: Endpoint> Heap<E> {
         let bytes = record_bytes(key.len(), value.len());
         let purpose = self.purpose(Purpose::Write);
         self.runs.borrow().blocks_for(bytes, purpose)
+    }
+
+    /// Whether writes of which this is the first, so many, probably replace records that are there:
+    /// who puts one new key mostly puts others.
+    pub(crate) fn replaces_some(&self, first: TableWrite<'_>, writes: usize) -> bool {
+        let (left, last) = self.taken_for_new.get();
+        self.taken_for_new.set((left.saturating_sub(writes), last));
+        left == 0 && first.replaces_any()
+    }
+
+    /// Notes whether a write has replaced a record.
+    pub(crate) fn note_replaced(&self, is_replaced: bool) {
+        let (_, last) = self.taken_for_new.get();
+        let more = if is_replaced {
+            0
+        } else {
+            (2 * last + 1).min(MOST_TAKEN_FOR_NEW)
+        };
+        self.taken_for_new.set((more, more));
     }
 }
 

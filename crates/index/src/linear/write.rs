@@ -143,10 +143,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     fn record_path<'k>(
         &self,
         _: &InPlace<'_>,
-        (first, _): (Self::Asked<'k>, usize),
+        (first, writes): (Self::Asked<'k>, usize),
     ) -> Option<impl FastPath<Self::Asked<'k>>> {
         let path = self.table.usual_steps(self.may_use_blocks.get());
-        path.filter(|_| first.replaces_any())
+        path.filter(|_| self.table.heap().replaces_some(first, writes))
     }
 
     #[inline]

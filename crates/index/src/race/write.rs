@@ -148,9 +148,10 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
     fn record_path<'k>(
         &self,
         _: &InPlace<'_>,
-        (first, _): (Self::Asked<'k>, usize),
+        (first, writes): (Self::Asked<'k>, usize),
     ) -> Option<impl FastPath<Self::Asked<'k>>> {
-        let is_usual = first.replaces_any() && self.table.to_finish.borrow().is_empty();
+        let replaces_some = self.table.heap.replaces_some(first, writes);
+        let is_usual = replaces_some && self.table.to_finish.borrow().is_empty();
         is_usual.then(|| RecordPath::new(self.table, self.may_use_blocks.get()))
     }
 

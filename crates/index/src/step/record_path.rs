@@ -106,6 +106,7 @@ impl<'t, T: RecordSlots> RecordPath<'t, T> {
         }
         draft.is_named(heap);
         heap.free(*block);
+        heap.note_replaced(true);
         read.tally.operation_ended(steps);
         FastPathResult::Written(Some(0), More::default())
     }
@@ -188,6 +189,9 @@ impl<'k, T: RecordSlots, A: Copy + Into<TableWrite<'k>>> FastPath<A> for RecordP
                 read.tally.operation_ended(of.steps);
                 return FastPathResult::Kept(kept);
             }
+        }
+        if !operation.is_lookup() {
+            self.table.heap_of_slots().note_replaced(false);
         }
         match of.records {
             [None, None] if operation.is_lookup() => {
