@@ -66,7 +66,7 @@
 mod broken;
 mod ending;
 #[cfg(test)]
-mod histories;
+pub(crate) mod histories;
 mod marking;
 mod moment;
 mod session;

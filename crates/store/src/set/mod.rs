@@ -16,6 +16,8 @@
 //! put a key compete for the same bucket.
 
 pub(crate) mod layout;
+#[cfg(test)]
+mod schedule_tests;
 pub(crate) mod table;
 
 pub use layout::SetLayout;

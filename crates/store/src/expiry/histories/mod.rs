@@ -27,7 +27,7 @@ struct Ran {
     history: String,
 }
 
-fn seeds(many: u64) -> std::ops::Range<u64> {
+pub(crate) fn seeds(many: u64) -> std::ops::Range<u64> {
     let number = |name| {
         let text = std::env::var(name).ok()?;
         Some(text.parse::<u64>().expect("a number"))
