@@ -159,7 +159,11 @@ fn elements_are_put_once_and_whole_in_mapped_memory() {
 
 #[test]
 fn a_swap_without_its_check_is_found_in_sets_in_mapped_memory() {
-    let is_found = |first: u64| (first..1_000).step_by(6).any(|seed| run(seed, true).is_err());
+    let is_found = |first: u64| {
+        (first..1_000)
+            .step_by(6)
+            .any(|seed| run(seed, true).is_err())
+    };
     assert!(is_found(0), "of words");
     assert!(is_found(3), "of records");
 }

@@ -176,9 +176,10 @@ fn a_seed_fixes_all_that_happens() {
     }
 }
 
-/// As a violation, and not because it was not decided.
-fn is_found(breach: ExpiryBreach, many: u64) -> bool {
-    is_found_by(run, breach, 0..many)
+/// As a violation, and not because it was not decided. Seeds are tried from not far before one that
+/// finds it today.
+fn is_found(breach: ExpiryBreach, from: u64) -> bool {
+    is_found_by(run, breach, from..from + 2_000)
 }
 
 fn is_found_by(
@@ -194,20 +195,20 @@ fn is_found_by(
 
 #[test]
 fn a_clock_that_is_read_after_the_record_is_found() {
-    assert!(is_found(ExpiryBreach::LateClock, 2_000));
+    assert!(is_found(ExpiryBreach::LateClock, 740));
 }
 
 #[test]
 fn a_longer_life_by_one_swap_is_found() {
-    assert!(is_found(ExpiryBreach::NoMark, 2_000));
+    assert!(is_found(ExpiryBreach::NoMark, 0));
 }
 
 #[test]
 fn a_second_swap_without_a_look_at_the_clock_is_found() {
-    assert!(is_found(ExpiryBreach::NoSecondLook, 2_000));
+    assert!(is_found(ExpiryBreach::NoSecondLook, 60));
 }
 
 #[test]
 fn a_mark_that_nobody_cancels_is_found() {
-    assert!(is_found(ExpiryBreach::NoCancel, 2_000));
+    assert!(is_found(ExpiryBreach::NoCancel, 520));
 }
