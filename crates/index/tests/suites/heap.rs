@@ -212,13 +212,11 @@ pub fn a_heap_takes_any_sizes_at_any_time(fabric: Fabric) {
     let node = new_node(fabric, &layout);
     let (executor, table) = new_client(&node, &layout, Reads::fixed(8));
     let mut rng = ChaCha8Rng::seed_from_u64(5);
-    // A put over a socket takes as long as hundreds in mapped memory.
-    let small = if fabric == Fabric::Tcp { 100 } else { 10 };
-    let mixed = [1_000, 100_000, small, 1_000_000, 5_000];
+    let mixed = [1_000, 100_000, 10, 1_000_000, 5_000];
     let rounds: [&[usize]; 8] = [
         &[1_000],
         &[100_000],
-        &[small],
+        &[10],
         &[1_000_000],
         &mixed,
         &[5_000],
