@@ -2,24 +2,17 @@
 
 mod layouts;
 mod named;
+mod organisation;
+mod scheme;
 
 #[cfg(feature = "unstable")]
 pub use named::NamedOptions;
 
-use crate::catalog::record::Scheme;
-use crate::deduplicate::last_of_each_key;
-use crate::error::bad_option;
-use crate::expiry::Expiry;
-use crate::owned::layout::{ChainedLayout, OrderedLayout, OwnedTableShape, QueueLayout};
-use crate::set::layout::SetLayout;
+use crate::OnRestart;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
-use crate::slot_map::partition_share;
-use crate::{OnRestart, Result};
 use farslot_index::heap::Evicting;
-use farslot_index::race::SMALLEST_SEGMENT;
-use farslot_index::{FieldSize, KeyRule, Record, Sizing, SlotKind};
+use farslot_index::{FieldSize, KeyRule, Sizing, SlotKind};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// Which hash function a table uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -169,162 +162,6 @@ impl TableOptions {
         }
     }
 
-    /// Makes it a cuckoo table: fuller, with small lookups, and one writer at a time.
-    ///
-    /// ```
-    /// # use farslot::layout::CuckooShape;
-    /// # use farslot::TableOptions;
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let options = TableOptions::new(1_000).cuckoo(CuckooShape::default());
-    /// assert_eq!(options.scheme()?.name(), "cuckoo");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn cuckoo(self, shape: CuckooShape) -> Self {
-        Self {
-            organisation: Organisation::Cuckoo(shape),
-            ..self
-        }
-    }
-
-    /// Makes it a CuckooDuo table: nearly full, one slot read a lookup, one writer at a time, which
-    /// keeps an index of it in its own memory; so do readers, if there may be any.
-    ///
-    /// ```
-    /// # use farslot::layout::DuoShape;
-    /// # use farslot::TableOptions;
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let options = TableOptions::new(1_000).duo(DuoShape::default());
-    /// assert_eq!(options.scheme()?.name(), "duo");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn duo(self, shape: DuoShape) -> Self {
-        Self {
-            organisation: Organisation::Duo(shape),
-            ..self
-        }
-    }
-
-    /// Makes it a RACE table: any number of writers, slots of removed keys serve other keys, and it
-    /// may [grow](TableOptions::grow_to) while it is used.
-    ///
-    /// ```
-    /// # use farslot::layout::RaceShape;
-    /// # use farslot::TableOptions;
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let options = TableOptions::new(1_000).race(RaceShape::default());
-    /// assert_eq!(options.scheme()?.name(), "race");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn race(self, shape: RaceShape) -> Self {
-        Self {
-            organisation: Organisation::Race(shape),
-            ..self
-        }
-    }
-
-    /// Makes it a set (paper 002), for find-or-put: elements are found, or put if they are absent,
-    /// and stay as they were put. Any number of clients write, and each element is put by exactly
-    /// one of them: all who put it compete for one bucket, by one compare-and-swap.
-    ///
-    /// Keys of a fixed size of at most 8 bytes, as numbers below 2^63, without values are their
-    /// buckets of 8 bytes. All others, and values, lie beside the buckets; a value has the room of
-    /// the longest. Key and value have at most 16 KiB together. Nothing replaces or removes an
-    /// element ([`OnlyGrows`](farslot_index::IndexError::OnlyGrows)).
-    ///
-    /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// let words = TableOptions::new(1_000).keys(FieldSize::Fixed(8)).values(FieldSize::Fixed(0));
-    /// store.create("seen", &words.set())?;
-    /// let seen = store.table("seen")?;
-    /// assert_eq!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?, None, "it is new");
-    /// assert!(seen.find_or_put(&7_u64.to_le_bytes(), b"")?.is_some(), "it was there");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn set(self) -> Self {
-        Self {
-            organisation: Organisation::Set,
-            ..self
-        }
-    }
-
-    /// Makes it a chained table (paper 003): the owner of the memory writes it, by calls, and
-    /// everybody reads, by one READ of a bucket. It takes part in
-    /// [transactions](crate::Store::transaction). Each record has the room of the longest in its
-    /// slot: at most 16 KiB.
-    ///
-    /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// let cents = TableOptions::new(1_000).values(FieldSize::Fixed(8));
-    /// store.create("accounts", &cents.chained())?;
-    /// store.table("accounts")?.put(b"Ann", &100_u64.to_le_bytes())?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn chained(self) -> Self {
-        Self {
-            organisation: Organisation::Chained,
-            ..self
-        }
-    }
-
-    /// Makes it an ordered map (paper 003): a B+ tree that the owner of the memory writes, by
-    /// calls, and everybody reads, by one READ of a leaf. It takes part in
-    /// [transactions](crate::Store::transaction), which may scan it. Records are of at most 16 KiB.
-    ///
-    /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// store.create("names", &TableOptions::new(1_000).values(FieldSize::UpTo(32)).ordered())?;
-    /// store.table("names")?.put(b"Ann", b"14 Elm Street")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn ordered(self) -> Self {
-        Self {
-            organisation: Organisation::Ordered,
-            ..self
-        }
-    }
-
-    /// Makes it a FIFO queue (paper 003) of as many items as its capacity says: the owner of the
-    /// memory writes it, by calls, and everybody reads its front, by one READ. Its items, of at
-    /// most 64 KiB, have no keys, and are pushed and popped by
-    /// [`Store::queue`](crate::Store::queue); the size of keys is of no account. Each item has the
-    /// room of the longest. In a store of several nodes it lies on one of them, by a hash of its
-    /// name.
-    ///
-    /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// store.create("jobs", &TableOptions::new(1_000).values(FieldSize::UpTo(100)).queue())?;
-    /// store.queue("jobs")?.push(b"resize photo 17")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn queue(self) -> Self {
-        Self {
-            organisation: Organisation::Queue,
-            ..self
-        }
-    }
-
     /// Lets a RACE, a CuckooDuo or a chained table grow until it has room for so many keys. The
     /// memory for all of them belongs to it from the start, and is touched as it grows.
     ///
@@ -346,72 +183,6 @@ impl TableOptions {
             most_capacity: Some(most_capacity),
             ..self
         }
-    }
-
-    /// Makes it a sealed table: smaller slots, misses that end early, and no writes once it has
-    /// been [built](crate::Store::build).
-    ///
-    /// ```
-    /// # use farslot::{TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let options = TableOptions::new(1_000).sealed();
-    /// assert_eq!(options.scheme()?.name(), "sealed");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn sealed(self) -> Self {
-        self.sealed_by(false, false)
-    }
-
-    /// Makes it a sealed table with one slot for each key, which a perfect hash function names: 99%
-    /// full, one READ of one record a lookup, found or not. Each client keeps the function, 0.3
-    /// bytes a key, which lies beside the table and is fetched when it is opened. Records of fixed
-    /// sizes are in their slots, and so are those of variable sizes where the longest is no more
-    /// than twice the average; others take a READ more.
-    ///
-    /// ```
-    /// # use farslot::{FieldSize, Store, TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let store = Store::embedded()?;
-    /// let records = [(&b"pear"[..], &b"7"[..]), (b"figs", b"9")];
-    /// let sizes = TableOptions::new(2).keys(FieldSize::Fixed(4)).values(FieldSize::Fixed(1));
-    /// store.build("prices", &sizes.perfect(), &records)?;
-    /// let prices = store.table("prices")?;
-    /// assert_eq!(prices.get(b"figs")?.as_deref(), Some(&b"9"[..]));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn perfect(self) -> Self {
-        self.sealed_by(true, false)
-    }
-
-    fn sealed_by(self, is_perfect: bool, has_filter: bool) -> Self {
-        Self {
-            organisation: Organisation::Sealed {
-                is_perfect,
-                has_filter,
-            },
-            ..self
-        }
-    }
-
-    /// As [`TableOptions::perfect`], and clients keep a filter too, 1.2 bytes a key, so that all
-    /// but one in 256 lookups of absent keys read nothing.
-    ///
-    /// ```
-    /// # use farslot::{TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let options = TableOptions::new(1_000).perfect_with_filter();
-    /// let without = TableOptions::new(1_000).perfect();
-    /// assert!(options.scheme()?.table_bytes() > without.scheme()?.table_bytes());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn perfect_with_filter(self) -> Self {
-        self.sealed_by(true, true)
     }
 
     /// Another number of keys that it must have room for.
@@ -636,7 +407,7 @@ impl TableOptions {
     }
 
     /// Whether such a table can be [built](crate::Store::build) whole, as its
-    /// [scheme](Scheme::buildable) will say.
+    /// [scheme](crate::layout::Scheme::buildable) will say.
     ///
     /// ```
     /// # use farslot::{TableOptions};
@@ -667,143 +438,6 @@ impl TableOptions {
     /// Whether it is a table that is built of records that are there, and never changes.
     pub(crate) const fn is_sealed(&self) -> bool {
         matches!(self.organisation, Organisation::Sealed { .. })
-    }
-
-    /// The scheme that these options give, with a fresh seed.
-    ///
-    /// # Errors
-    /// [`BadOption`](farslot_index::IndexError::BadOption) names the option and what is possible.
-    ///
-    /// ```
-    /// # use farslot::{TableOptions};
-    /// # fn main() -> Result<(), farslot::StoreError> {
-    /// let scheme = TableOptions::new(1_000).scheme()?;
-    /// println!("a {} table of {} bytes", scheme.name(), scheme.table_bytes());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn scheme(&self) -> Result<Scheme> {
-        if self.evicting.is_some() {
-            return self.evicting_scheme();
-        }
-        if self.expiring {
-            return self.expiring_scheme();
-        }
-        Ok(match self.organisation {
-            Organisation::Linear => Scheme::Linear(self.linear()?),
-            Organisation::Cuckoo(shape) => Scheme::Cuckoo(self.cuckoo_layout(shape)?),
-            Organisation::Duo(shape) => Scheme::Duo(self.duo_layout(shape)?),
-            Organisation::Race(shape) if self.is_pooled() => {
-                let mut layout = self.race_layout(shape)?;
-                layout.most_heap = self.sizing.heap_bytes;
-                // Of the smallest pool: its sizes are those of the one that it comes to.
-                Scheme::Race(layout.in_pool(SMALLEST_SEGMENT, SMALLEST_SEGMENT))
-            }
-            Organisation::Race(shape) => Scheme::Race(self.race_layout(shape)?),
-            Organisation::Sealed { .. } => Scheme::Sealed(self.sealed_options()?.layout()?),
-            Organisation::Set => Scheme::Set(SetLayout::of(self.set_sizing()?)?),
-            Organisation::Chained => Scheme::Chained(ChainedLayout::of(self.owned()?)?),
-            Organisation::Ordered => {
-                self.no_growth()?;
-                Scheme::Ordered(OrderedLayout::of(self.owned()?)?)
-            }
-            Organisation::Queue => {
-                self.no_growth()?;
-                let OwnedTableShape {
-                    value, capacity, ..
-                } = self.owned()?;
-                Scheme::Queue(QueueLayout::of(value, capacity)?)
-            }
-        })
-    }
-
-    /// The scheme of a table that forgets records.
-    fn evicting_scheme(&self) -> Result<Scheme> {
-        let kept = Self {
-            evicting: None,
-            ..self.clone()
-        };
-        let mut scheme = kept.scheme()?;
-        match &mut scheme {
-            Scheme::Race(layout) => layout.evicting = self.evicting,
-            other => return Err(bad_option("evicting", other.name(), "in RACE tables")),
-        }
-        scheme.check()?;
-        Ok(scheme)
-    }
-
-    /// The scheme of a table whose records may have a time to live.
-    fn expiring_scheme(&self) -> Result<Scheme> {
-        let mut scheme = self.stored().scheme()?;
-        match &mut scheme {
-            Scheme::Linear(layout) => layout.expiring = true,
-            Scheme::Race(layout) => layout.expiring = true,
-            Scheme::Cuckoo(_)
-            | Scheme::Sealed(_)
-            | Scheme::Duo(_)
-            | Scheme::Set(_)
-            | Scheme::Chained(_)
-            | Scheme::Ordered(_)
-            | Scheme::Queue(_) => {
-                let limit = "in linear and RACE tables";
-                return Err(bad_option("records that expire", scheme.name(), limit));
-            }
-        }
-        scheme.check()?;
-        Ok(scheme)
-    }
-
-    /// The options of the table as it is stored: with the moments at which records expire.
-    fn stored(&self) -> Self {
-        let value = match self.expiring {
-            true => Expiry::with(self.sizing.value),
-            false => self.sizing.value,
-        };
-        Self {
-            expiring: false,
-            ..self.clone().values(value)
-        }
-    }
-
-    /// The same for each partition of a table over so many nodes: with capacity and heap for its
-    /// share of the records, and so much more that none fills before the others (see
-    /// `partition_share`). Of a multi-key table the capacity is of records: where some keys have a
-    /// good part of them, more must be asked for.
-    pub(crate) fn for_partitions(&self, partitions: u16) -> Self {
-        if self.is_on_one_node() {
-            return self.clone();
-        }
-        // Heap is counted by classes of sizes, which are less than twice the record.
-        let largest = self.stored().largest_record().saturating_mul(2);
-        let heap = |bytes| partition_share(bytes, largest, partitions).next_multiple_of(8);
-        let keys = |keys| partition_share(keys, 1, partitions);
-        Self {
-            sizing: Sizing {
-                capacity: keys(self.sizing.capacity),
-                heap_bytes: self.sizing.heap_bytes.map(heap),
-                ..self.sizing
-            },
-            most_capacity: self.most_capacity.map(keys),
-            ..self.clone()
-        }
-    }
-
-    /// Of these records, those that stay when the table has been built.
-    pub(crate) fn deduplicated<'s, 'r>(&self, records: &'s [Record<'r>]) -> Cow<'s, [Record<'r>]> {
-        last_of_each_key(self.sizing.keys, records)
-    }
-
-    /// The scheme of a table, or of a partition of one, for exactly these records.
-    pub(crate) fn scheme_for(&self, records: &[Record<'_>]) -> Result<Scheme> {
-        let capacity = (records.len() as u64).max(1);
-        match (self.organisation, self.sizing.heap_bytes) {
-            (Organisation::Sealed { .. }, None) => Ok(Scheme::Sealed(self.sealed_for(records)?)),
-            (Organisation::Sealed { .. }, Some(asked)) => {
-                let limit = "for tables that are made before their records are known";
-                Err(bad_option("heap bytes", asked, limit))
-            }
-            _ => self.clone().capacity(capacity).scheme(),
-        }
     }
 }
 
