@@ -87,7 +87,7 @@ impl<E: Endpoint> Heap<E> {
             return Ok(false);
         }
         let room = carved_bytes(refused);
-        if self.pages.fewest_for(room) > self.pages.count.saturating_sub(self.reserve()) {
+        if !self.pages.hold(room, self.reserve()) {
             return Ok(false);
         }
         let cleaned = self.cleaning.cleaned.get();

@@ -47,10 +47,9 @@ pub use layout::{
     encode, record_bytes,
 };
 pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, generation_by_head, seal};
-pub(crate) use pages::holds;
 pub(crate) use relocation::TableWrite;
 pub use relocation::{Relocate, Relocation};
-pub(crate) use runs::Purpose;
+pub(crate) use runs::{Purpose, holds};
 pub use segments::Withdrawal;
 pub use standing::Evicting;
 pub(crate) use uniform::{BLOCKS_AT_A_TIME, UniformBlocks};

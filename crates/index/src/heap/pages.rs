@@ -130,6 +130,11 @@ impl HeapPages {
         bytes.div_ceil(self.bytes)
     }
 
+    /// Whether so many bytes fit beside pages that are left to those that move records.
+    pub(super) const fn hold(self, bytes: u64, reserve: u64) -> bool {
+        self.fewest_for(bytes) <= self.count.saturating_sub(reserve)
+    }
+
     /// The pages of a run for records of so many bytes, where there are so many pages: so many
     /// that little is left at its end.
     pub(super) fn run_for(self, bytes: u64, size: u64) -> u64 {
@@ -154,13 +159,6 @@ impl HeapPages {
 /// run has that is opened for records that are shorter.
 pub(super) const fn reserve_of(size: u64) -> u64 {
     clamp(size / 16, 0, MOST_RESERVED)
-}
-
-/// Whether a heap of so many bytes has room for a record of so many.
-pub(crate) fn holds(heap_bytes: u64, record_bytes: usize) -> bool {
-    let pages = HeapPages::of(heap_bytes, true, 0);
-    let block = (record_bytes as u64).next_multiple_of(GRANULE);
-    pages.count >= pages.fewest_for(block) + reserve_of(pages.count)
 }
 
 const fn clamp(value: u64, least: u64, most: u64) -> u64 {

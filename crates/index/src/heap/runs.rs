@@ -2,7 +2,7 @@
 
 use super::ends::{EndRange, RecordEnd};
 use super::layout::{BlockRef, GRANULE, block_bytes, class_for};
-use super::pages::{Dead, LeftClaim, PageWord};
+use super::pages::{Dead, HeapPages, LeftClaim, PageWord, reserve_of};
 use farslot_fabric::Nanos;
 
 /// Runs that a client appends to for each purpose: a record that does not fit into the rest of one
@@ -243,6 +243,12 @@ impl Runs {
 /// Bytes that the block of a record of so many bytes takes.
 pub(super) const fn carved_bytes(bytes: usize) -> u64 {
     (bytes as u64).next_multiple_of(GRANULE)
+}
+
+/// Whether a heap of so many bytes has room for a record of so many.
+pub(crate) fn holds(heap_bytes: u64, record_bytes: usize) -> bool {
+    let pages = HeapPages::of(heap_bytes, true, 0);
+    pages.hold(carved_bytes(record_bytes), reserve_of(pages.count))
 }
 
 /// About how much died with a block.
