@@ -46,12 +46,17 @@ impl Segments {
     #[inline]
     #[must_use]
     pub fn numbers(&self, Piece { from, len }: Piece) -> Option<Range<u64>> {
-        if from.node != self.list.node || from.region != self.region {
-            return None;
-        }
-        let end = from.offset.checked_add(len as u64)?;
+        let end = self.end_of(Piece { from, len })?;
         let last = end.saturating_sub(1).max(from.offset) >> self.shift;
-        (end <= self.len).then_some((from.offset >> self.shift)..last + 1)
+        Some((from.offset >> self.shift)..last + 1)
+    }
+
+    /// The byte behind a piece; nothing if that is not the region's.
+    #[inline]
+    fn end_of(&self, Piece { from, len }: Piece) -> Option<u64> {
+        let is_here = from.node == self.list.node && from.region == self.region;
+        let end = from.offset.checked_add(len as u64)?;
+        (is_here && end <= self.len).then_some(end)
     }
 
     /// Where the word of a segment stands.
@@ -83,10 +88,7 @@ impl Segments {
     #[inline(never)]
     pub(crate) fn find(&self, piece: Piece, words: SharedWords<'_>) -> Option<u64> {
         let Piece { from, len } = piece;
-        let end = from.offset.checked_add(len as u64)?;
-        if from.node != self.list.node || from.region != self.region || end > self.len {
-            return None;
-        }
+        self.end_of(piece)?;
         let word = |number: u64| words.load((self.list.offset / 8 + number) as usize);
         let first = word(from.offset >> self.shift);
         let within = from.offset & (self.bytes() - 1);
