@@ -75,6 +75,18 @@ impl Bed {
         Reach::new(endpoint, self.layouts[table], rank, parts.collect()).unwrap()
     }
 
+    /// Has a client stop for good, beside all other faults.
+    fn stop(&self, seed: u64, client: usize, when: When) {
+        let client_stops = vec![ClientStop {
+            client: self.clients[client],
+            when,
+        }];
+        self.world.set_faults(FaultPlan {
+            client_stops,
+            ..FaultPlan::chaos(seed, 0.6)
+        });
+    }
+
     fn run(&mut self) {
         assert_eq!(self.simulation.run(), RunEnd::Done);
     }
@@ -138,14 +150,7 @@ fn words_once(seed: u64, stop: Option<(usize, When)>) {
     let layout = Layout::new(RANKS, 64, 0).unwrap();
     let mut bed = Bed::new(seed, &[layout]);
     if let Some((rank, when)) = stop {
-        let client_stops = vec![ClientStop {
-            client: bed.clients[rank],
-            when,
-        }];
-        bed.world.set_faults(FaultPlan {
-            client_stops,
-            ..FaultPlan::chaos(seed, 0.6)
-        });
+        bed.stop(seed, rank, when);
     }
     let seen = Rc::new(RefCell::new(Seen::default()));
     for rank in 0..RANKS as usize {
@@ -237,15 +242,7 @@ fn data_once(seed: u64, killed: bool) {
     let shape = DataShape::varying(1024).with_values(1);
     let mut bed = Bed::new(seed, &[layout]);
     if killed {
-        let when = When::AfterVerbs(seed * 13 % 600);
-        let client_stops = vec![ClientStop {
-            client: bed.clients[0],
-            when,
-        }];
-        bed.world.set_faults(FaultPlan {
-            client_stops,
-            ..FaultPlan::chaos(seed, 0.6)
-        });
+        bed.stop(seed, 0, When::AfterVerbs(seed * 13 % 600));
     }
     let element = |number: u64| {
         let len = 8 + (number * 37 % 200) as usize;
@@ -323,15 +320,7 @@ fn clients_of_one_part_insert_each_element_once_and_whole() {
         println!("seed {seed}");
         let mut bed = Bed::new(seed, &[layout]);
         if seed % 3 == 0 {
-            let when = When::AfterVerbs(seed * 13 % 600);
-            let client_stops = vec![ClientStop {
-                client: bed.clients[0],
-                when,
-            }];
-            bed.world.set_faults(FaultPlan {
-                client_stops,
-                ..FaultPlan::chaos(seed, 0.6)
-            });
+            bed.stop(seed, 0, When::AfterVerbs(seed * 13 % 600));
         }
         let seen = Rc::new(RefCell::new(Seen::default()));
         for client in 0..CLIENTS {

@@ -95,17 +95,21 @@ impl<E: Endpoint> SharedWordSet<E> {
         if let Err(error) = check(word) {
             return Some(Err(error));
         }
-        let bucket = word | OCCUPIED;
-        let hash = hash::seeded(&[bucket], self.table.seed);
+        let (hash, bucket) = self.hashed(word);
         self.table.walk_in_place(hash, bucket, inserts).map(Ok)
+    }
+
+    /// The hash of a word, and the bucket that it is.
+    #[inline]
+    fn hashed(&self, word: u64) -> (u64, u64) {
+        let bucket = word | OCCUPIED;
+        (hash::seeded(&[bucket], self.table.seed), bucket)
     }
 
     /// Asks the processor for what an operation on this element looks at first; false where a
     /// remote part is not [in place](Endpoint::in_place).
     pub fn prefetch(&self, word: u64) -> bool {
-        let bucket = word | OCCUPIED;
-        let hash = hash::seeded(&[bucket], self.table.seed);
-        self.table.prefetch(hash)
+        self.table.prefetch(self.hashed(word).0)
     }
 
     /// Whether an element is in the set.
@@ -119,9 +123,8 @@ impl<E: Endpoint> SharedWordSet<E> {
 
     async fn walk(&self, word: u64, inserts: bool) -> Result<Outcome, SetError> {
         check(word)?;
-        let bucket = word | OCCUPIED;
+        let (hash, bucket) = self.hashed(word);
         let mut probe = WordProbe { bucket, inserts };
-        let hash = hash::seeded(&[bucket], self.table.seed);
         let walked = self.table.find_or_put(hash, &mut probe).await?;
         Ok(walked.map(|(at, _)| at))
     }

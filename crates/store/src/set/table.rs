@@ -113,7 +113,7 @@ impl SetTable {
             Put::Found(_) => Ok(Some(Value::from(self.layout.value_in(&found)?))),
             Put::Inserted(_) => {
                 self.inserted.update(|inserted| inserted + 1);
-                if self.inserted.get() >= self.report_after {
+                if self.has_to_report() {
                     // What was inserted is; the count is brought up to date later.
                     let _ = self.report().await;
                 }
@@ -168,7 +168,7 @@ impl SetTable {
         let mut tally = Tally::default();
         tally.operation_ended(Steps::default());
         core.counters.add(operation.class(), &tally);
-        if self.inserted.get() >= self.report_after {
+        if self.has_to_report() {
             return Some(Err(Box::pin(async move {
                 // What was inserted is; the count is brought up to date later.
                 let _ = self.report().await;
@@ -176,6 +176,19 @@ impl SetTable {
             })));
         }
         Some(Ok(Ok(outcome)))
+    }
+
+    /// Does an operation of a batch, where the memory is mapped.
+    async fn run_in_place(&self, operation: Operation<'_>) -> Result<Outcome> {
+        match self.at_once(operation) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(rest)) => rest.await,
+            None => self.run_one(operation).await,
+        }
+    }
+
+    const fn has_to_report(&self) -> bool {
+        self.inserted.get() >= self.report_after
     }
 
     /// Why there is no room for an element of so many bytes.
@@ -299,12 +312,8 @@ impl SchemeClient for SetTable {
             if let Some(later) = keys.get(number + AHEAD) {
                 self.prefetch_slots(later);
             }
-            let answer = match self.at_once(Operation::Get(key)) {
-                Some(Ok(outcome)) => outcome.map(Outcome::into_value),
-                Some(Err(rest)) => rest.await.map(Outcome::into_value),
-                None => self.find_one(key).await,
-            };
-            done(Answers::One(number, answer));
+            let found = self.run_in_place(Operation::Get(key)).await;
+            done(Answers::One(number, found.map(Outcome::into_value)));
         }
     }
 
@@ -316,12 +325,7 @@ impl SchemeClient for SetTable {
             if let Some(later) = writes.get(number + AHEAD) {
                 self.prefetch_slots(later.key());
             }
-            let outcome = match self.at_once(*write) {
-                Some(Ok(outcome)) => outcome,
-                Some(Err(rest)) => rest.await,
-                None => self.run_one(*write).await,
-            };
-            done(Outcomes::One(number, outcome));
+            done(Outcomes::One(number, self.run_in_place(*write).await));
         }
     }
 
