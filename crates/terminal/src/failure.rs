@@ -203,12 +203,16 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::TableExists { .. } => {
             format!("use another name, or see what is there: farslot -a {at} stat")
         }
-        StoreError::OutOfMemory { .. }
-        | StoreError::Index(IndexError::BadOption {
+        StoreError::OutOfMemory { .. } => {
+            "ask for less (--capacity, --max-key, --max-value, --heap), or serve more: \
+             farslot serve --memory"
+                .into()
+        }
+        StoreError::Index(IndexError::BadOption {
             option: "heap bytes",
             ..
-        }) => "ask for less (--capacity, --max-key, --max-value, --heap), or serve more: \
-             farslot serve --memory"
+        }) => "ask for another heap (--heap), or for fewer or smaller records (--capacity, \
+             --max-key, --max-value)"
             .into(),
         StoreError::Index(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {
             "a table's sizes are set when it is made: farslot create --max-key --max-value".into()

@@ -94,6 +94,10 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
     node.ok(["put", "t", "key", "value"]);
     fails(&["create", "t", "-c", "5"], &["\"t\" already"]);
     cannot_be(&["create", "", "-c", "5"], &["empty"]);
+    cannot_be(
+        &["create", "h", "-c", "5", "--heap", "1"],
+        &["a record of 17 bytes", "another heap (--heap)"],
+    );
     fails(
         &["get", "u", "k"],
         &["no table \"u\"", "has t", "create u --capacity"],
