@@ -1,6 +1,7 @@
 //! Measurements: lookups, bare READs, what a fabric costs, and which scheme suits a workload.
 //!
-//! Everything here uses the public API only, returns typed reports, and prints nothing:
+//! Everything here returns typed reports, and prints nothing. It measures the layers below the store
+//! too, so it uses what the feature `unstable` of the crate `farslot` opens:
 //!
 //! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.
@@ -34,6 +35,9 @@ pub mod threads;
 
 pub use answers::Answers;
 pub use error::{BenchError, Result};
+pub use farslot::fabric::sim::NicProfile;
+pub use farslot::model::Objective;
+pub use farslot::nic_profile;
 pub use keys::Keys;
 pub use median::median;
 pub use polled_stream::PolledStream;

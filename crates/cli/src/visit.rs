@@ -1,7 +1,6 @@
 //! Visiting all records of a table, or those of the nodes that answer.
 
-use farslot::fabric::FabricError;
-use farslot::{Cursor, StoreError, Table};
+use farslot::{Cursor, FabricError, StoreError, Table};
 use farslot_terminal::failure::Result;
 use farslot_terminal::output;
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ use crate::reply::Reply;
 use crate::session::{self, Choices};
 use crate::shared::{GatewayState, Notice};
 use crate::turn::{RoomRefusal, TurnSteps};
-use farslot::fabric::net::Socket;
+use farslot_fabric::net::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;

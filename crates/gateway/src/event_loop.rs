@@ -22,9 +22,9 @@ use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{GatewayState, Notice};
 use crate::turn::{ByKey, TurnRoom, TurnSteps};
-use farslot::fabric::net::Socket;
-use farslot::fabric::tcp::UnauthenticatedClients;
 use farslot::{Expiry, Store};
+use farslot_fabric::net::Socket;
+use farslot_fabric::tcp::UnauthenticatedClients;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::VecDeque;
@@ -212,7 +212,7 @@ impl EventLoop {
         if self.most_used > held + LOOKED_AT {
             self.most_used = held;
             self.by_key = ByKey::default();
-            farslot::give_back_freed(KEPT);
+            farslot::health::give_back_freed(KEPT);
         }
     }
 

@@ -145,7 +145,7 @@ impl Lanes {
         if freed <= step || held + left + freed <= most {
             return;
         }
-        let left = farslot::give_back_freed(most.saturating_sub(held));
+        let left = farslot::health::give_back_freed(most.saturating_sub(held));
         for (lane, left) in lanes.iter().zip([left, 0]) {
             lane.freed.store(0, Relaxed);
             lane.left.store(left, Relaxed);

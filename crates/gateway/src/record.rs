@@ -2,7 +2,7 @@
 //! table whose records may have a time to live ([`Expiry`]).
 
 use farslot::Expiry;
-use farslot::index::heap::{LARGEST_RECORD, record_bytes};
+use farslot::layout::{LARGEST_RECORD, record_bytes};
 use std::ops::Deref;
 use std::rc::Rc;
 

@@ -11,9 +11,9 @@ use crate::slow_log;
 use crate::transaction::Queue;
 use crate::users::{User, proved};
 use crate::watch::WatchList;
-use farslot::Latest;
+use farslot::admission::DEFAULT_GRANT;
 use farslot::admission::Secret;
-use farslot::fabric::tcp::Grant;
+use farslot::metrics::RecentLog;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
@@ -180,7 +180,7 @@ impl Choices {
             }
             Session::WhoAmI => {
                 let user = self.user.as_ref().map(|user| user.name());
-                Reply::text(user.unwrap_or(Grant::DEFAULT))
+                Reply::text(user.unwrap_or(DEFAULT_GRANT))
             }
         })
     }
@@ -192,7 +192,7 @@ impl Choices {
         secret: &[u8],
         shared: &GatewayState,
     ) -> Result<(), Failure> {
-        let other = user.filter(|user| *user != Grant::DEFAULT.as_bytes());
+        let other = user.filter(|user| *user != DEFAULT_GRANT.as_bytes());
         let proved = match (other, shared.needs_secret) {
             (Some(name), _) => proved(&shared.users, name, secret).map(|user| (Some(user), None)),
             (None, false) if user.is_none() => return Err(Failure::NoSecret),
@@ -342,7 +342,7 @@ pub(crate) fn weight(session: &Session<'_>) -> (usize, usize) {
         Session::CommandDocs(names) => described(names.len().max(DESCRIBED.len())),
         Session::CommandInfo(None) => described(DESCRIBED.len()),
         Session::SlowLogGet(count) => {
-            let bytes = (slow_log::LONGEST + LONGEST_NAME) * (*count).min(Latest::<()>::MOST);
+            let bytes = (slow_log::LONGEST + LONGEST_NAME) * (*count).min(RecentLog::<()>::MOST);
             (bytes, bytes)
         }
         Session::Info(_) => (LONGEST_INFO, LONGEST_INFO),

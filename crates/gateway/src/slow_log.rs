@@ -2,7 +2,7 @@
 
 use crate::record::Bytes;
 use crate::reply::Reply;
-use farslot::Latest;
+use farslot::metrics::RecentLog;
 use farslot_operate::Slow;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ pub(crate) const LONGEST: usize = ARGUMENTS * (ARGUMENT + 64) + 256;
 #[derive(Debug)]
 pub(crate) struct SlowRequestLog {
     slower_than: Duration,
-    last: Latest<Entry>,
+    last: RecentLog<Entry>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl SlowRequestLog {
     pub(crate) fn new(slower_than: Duration) -> Self {
         Self {
             slower_than,
-            last: Latest::default(),
+            last: RecentLog::default(),
         }
     }
 

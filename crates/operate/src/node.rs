@@ -4,14 +4,11 @@ use crate::family::Family;
 use crate::source::{Slow, Source};
 use crate::surveys::Surveys;
 use farslot::admission::Refusal;
-use farslot::metrics::{AgentCounters, VerbFailure};
+use farslot::metrics::{AgentCounters, LongCall, VerbFailure};
 use farslot::{Address, Listing, Server, VerbKind};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// How long a call may take of its thread.
-const CALL_TURN: Duration = Duration::from_nanos(farslot::calls::CALL_TURN);
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The metrics of a memory node, which is ready while every address is served and no entry of its
 /// catalog is damaged.
@@ -102,7 +99,7 @@ impl Source for NodeMetrics {
     fn slow(&self) -> Vec<Slow> {
         let long = self.server.long_calls().into_iter().map(|call| Slow {
             at: call.at,
-            took: CALL_TURN,
+            took: LongCall::LIMIT,
             what: format!("call: {} of {} operations", call.done, call.operations),
             table: call.table,
             by: call.grant.unwrap_or_default(),

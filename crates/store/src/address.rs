@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The schemes that an address may begin with, for messages.
-pub const SCHEMES: &str = "embedded, shm://NAME[,NAME...], tcp://HOST:PORT[,HOST:PORT...], \
+const SCHEMES: &str = "embedded, shm://NAME[,NAME...], tcp://HOST:PORT[,HOST:PORT...], \
                            tcps://HOST:PORT[,HOST:PORT...], \
                            verbs://HOST:PORT[,HOST:PORT...][?device=NAME&port=N&gid=N], \
                            sim://PROFILE[?seed=N&memory=SIZE&nodes=N]";

@@ -1,7 +1,7 @@
 //! What the tables of a program do: counted by their endpoints anyway, timed where somebody asks.
 
 use crate::ErrorKind;
-use crate::latest::Latest;
+use crate::recent_log::RecentLog;
 use farslot_fabric::Nanos;
 use farslot_fabric::OperationClass;
 use farslot_fabric::counters::CounterSnapshot;
@@ -239,14 +239,14 @@ const KEY: usize = 128;
 /// The last operations that took long.
 pub(crate) struct SlowOperations {
     slower_than: AtomicU64,
-    last: Latest<SlowOperation>,
+    last: RecentLog<SlowOperation>,
 }
 
 impl Default for SlowOperations {
     fn default() -> Self {
         Self {
             slower_than: AtomicU64::new(10_000_000),
-            last: Latest::default(),
+            last: RecentLog::default(),
         }
     }
 }

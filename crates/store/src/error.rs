@@ -470,6 +470,24 @@ impl StoreError {
         }
     }
 
+    /// The fabric's error, where the fabric is what failed: under a table, at a node of several, or
+    /// without either. `None` of a batch, whose operations may have failed in several ways.
+    ///
+    /// ```
+    /// # use farslot::{FabricError, Store};
+    /// let failed = Store::open("shm://nowhere").err().unwrap();
+    /// assert!(matches!(failed.fabric(), Some(FabricError::NoSuchRegion { .. })));
+    /// ```
+    #[must_use]
+    pub const fn fabric(&self) -> Option<&FabricError> {
+        match self {
+            Self::Fabric(error)
+            | Self::Index(IndexError::Fabric(error))
+            | Self::Node { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether the operation may have taken effect, or may still, although it failed. Of a batch,
     /// whether any of it has, or may have: what did not fail has.
     #[must_use]

@@ -58,11 +58,6 @@ mod expiry;
 mod fabrics;
 mod failed_operations;
 mod handle;
-#[cfg_attr(
-    not(feature = "unstable"),
-    allow(dead_code, reason = "the gateway uses more of it")
-)]
-mod latest;
 mod lease;
 mod measured;
 mod names;
@@ -73,6 +68,7 @@ mod owned;
 mod pooled;
 mod profile;
 mod queue;
+mod recent_log;
 mod repair;
 mod seeds;
 mod server;
@@ -92,7 +88,7 @@ mod transactions;
 mod turns;
 mod typed;
 
-pub use address::{Address, SCHEMES};
+pub use address::Address;
 pub use cache::Cache;
 pub use catalog::TableRecord;
 pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
@@ -102,9 +98,6 @@ pub use error_kind::ErrorKind;
 pub use expiry::{Expiry, Sweeper};
 #[cfg(feature = "unstable")]
 pub use farslot_fabric as fabric;
-#[cfg(feature = "unstable")]
-pub use farslot_fabric::give_back_freed;
-pub use farslot_fabric::shm::NodeMemory;
 pub use farslot_fabric::{ByteCount, FabricError, Limits, Nanos, Rights, VerbKind};
 #[cfg(feature = "unstable")]
 pub use farslot_index as index;
@@ -119,9 +112,6 @@ pub use farslot_index::{
 pub use farslot_model as model;
 pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
-#[cfg(feature = "unstable")]
-pub use latest::Latest;
-#[cfg(feature = "unstable")]
 pub use names::is_visible;
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
 #[cfg(feature = "unstable")]
@@ -140,19 +130,35 @@ pub mod admission {
     //! Who may use a store's memory, and how that is proved: secrets, grants, TLS.
 
     pub use crate::names::check_grant_name;
-    pub use crate::server::READ_ONLY;
     pub use crate::server::grants::TableGrant;
+    pub use crate::server::{DEFAULT_GRANT, READ_ONLY};
     pub use farslot_fabric::net::BACKLOG;
     pub use farslot_fabric::tcp::{
-        Clients, Fingerprint, Network, Rate, Refusal, Secret, TlsClient, TlsServer, Trust,
+        Audit, AuditEvent, AuditKind, Clients, Fingerprint, Network, Rate, Refusal, Secret,
+        TlsClient, TlsFailure, TlsServer, Trust, utc_time,
     };
 }
 
 pub mod health {
-    //! What there is of nodes and of tables, and what is damaged.
+    //! What there is of nodes, of tables and of memory, and what is damaged.
 
     pub use crate::catalog::{Damage, DamagedEntry};
     pub use crate::nodes::{NodeReport, PartitionReport};
+    pub use farslot_fabric::give_back_freed;
+    pub use farslot_fabric::shm::available_memory;
+    pub use farslot_index::BucketCounts;
+    pub use farslot_index::cuckoo::Survey as CuckooSurvey;
+    pub use farslot_index::duo::Survey as DuoSurvey;
+    pub use farslot_index::linear::Survey as LinearSurvey;
+    pub use farslot_index::race::Survey as RaceSurvey;
+}
+
+pub mod keeper {
+    //! Memory of nodes that outlives their processes, because another process keeps it open: see
+    //! [`Server::memory_to_keep`](crate::Server::memory_to_keep).
+
+    pub use farslot_fabric::keep::{Keeper, Place, Taken, serve};
+    pub use farslot_fabric::shm::NodeMemory;
 }
 
 pub mod layout {
@@ -165,8 +171,10 @@ pub mod layout {
     pub use crate::set::SetLayout;
     pub use crate::shapes::{CuckooShape, DuoShape, RaceShape};
     pub use crate::slot_map::{HASH_SLOTS, MOST_NODES, SlotMap};
+    pub use farslot_fabric::RemoteAddr;
     pub use farslot_index::cuckoo::CuckooLayout;
     pub use farslot_index::duo::DuoLayout;
+    pub use farslot_index::heap::{LARGEST_RECORD, record_block_bytes, record_bytes};
     pub use farslot_index::linear::LinearLayout;
     pub use farslot_index::race::RaceLayout;
     pub use farslot_index::sealed::{SealedForm, SealedLayout};
@@ -180,9 +188,14 @@ pub mod metrics {
     pub use crate::client_metrics::{
         ClientMetrics, LATENCY_BOUNDS, Latencies, SlowOperation, TableMetrics,
     };
+    pub use crate::recent_log::RecentLog;
+    pub use farslot_fabric::OperationClass;
     pub use farslot_fabric::counters::{CounterSnapshot, OperationCounters};
     pub use farslot_fabric::tcp::{AgentCounters, VerbFailure};
     pub use farslot_index::CacheCounts;
+    pub use farslot_index::{
+        FIND_OR_PUT, GET, GET_ALL, OPERATIONS, PUT, REMOVE, SCAN, UPDATE, UPKEEP,
+    };
 }
 
 pub mod snapshots {

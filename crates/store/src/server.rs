@@ -71,6 +71,9 @@ impl Default for ServerOptions {
     }
 }
 
+/// The name of the grant of clients that name none: it opens everything.
+pub const DEFAULT_GRANT: &str = Grant::DEFAULT;
+
 /// The name of the grant to read everything and to write nothing.
 pub const READ_ONLY: &str = "read-only";
 

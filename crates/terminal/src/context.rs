@@ -4,11 +4,11 @@ use crate::access_arg::AccessArg;
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::settings::{SECRET, Settings};
-use farslot::admission::{Fingerprint, Secret, TlsClient, Trust};
-use farslot::fabric::tcp::Grant;
-use farslot::fabric::{FabricError, RemoteAddr, Rights};
-use farslot::index::IndexError;
-use farslot::{Address, OpenOptions, ReadPolicy, Store, StoreError, Table};
+use farslot::admission::{DEFAULT_GRANT, Fingerprint, Secret, TlsClient, Trust};
+use farslot::layout::RemoteAddr;
+use farslot::{
+    Address, FabricError, IndexError, OpenOptions, ReadPolicy, Rights, Store, StoreError, Table,
+};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +44,7 @@ pub struct Context {
         global = true,
         env = "FARSLOT_GRANT",
         value_name = "NAME",
-        default_value = Grant::DEFAULT
+        default_value = DEFAULT_GRANT
     )]
     pub grant: String,
     /// Trust nodes at tcps:// addresses that have a certificate of this authority for their host
@@ -125,13 +125,8 @@ pub fn start_writing(table: &Table) -> Result<()> {
 
 /// The address and the right of a verb that was refused.
 fn refused(error: &StoreError) -> Option<(RemoteAddr, Rights)> {
-    match error {
-        StoreError::Fabric(error)
-        | StoreError::Index(IndexError::Fabric(error))
-        | StoreError::Node { error, .. } => match error {
-            FabricError::AccessDenied { at, needed, .. } => Some((*at, *needed)),
-            _ => None,
-        },
+    match error.fabric()? {
+        FabricError::AccessDenied { at, needed, .. } => Some((*at, *needed)),
         _ => None,
     }
 }
@@ -352,7 +347,7 @@ impl Context {
             Err(_) => return failure,
         };
         let grant = match &*self.grant {
-            Grant::DEFAULT => "this client".into(),
+            DEFAULT_GRANT => "this client".into(),
             grant => format!("the grant {grant:?}"),
         };
         Failure::Failed(format!(

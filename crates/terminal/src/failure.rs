@@ -1,10 +1,8 @@
 //! Why a command failed, what to try next, and the exit code that says so.
 
-use farslot::fabric::FabricError;
-use farslot::fabric::tcp::{Refusal, TlsFailure};
-use farslot::index::IndexError;
+use farslot::admission::{Refusal, TlsFailure};
 use farslot::snapshots::{SnapshotError, is_unfinished};
-use farslot::{Address, BatchError, ErrorKind, StoreError};
+use farslot::{Address, BatchError, ErrorKind, FabricError, IndexError, StoreError};
 use farslot_bench::BenchError;
 use std::io;
 use std::process::ExitCode;

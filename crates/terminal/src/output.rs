@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use comfy_table::{ContentArrangement, Table, TableStyle};
-use farslot::fabric::tcp::utc_time;
+use farslot::admission::utc_time;
 use farslot::is_visible;
 use farslot_bench::Progress;
 use indicatif::{ProgressBar, ProgressStyle};

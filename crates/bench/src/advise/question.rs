@@ -3,7 +3,7 @@
 use crate::{BenchError, Result};
 use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
-use farslot::index::heap::{block_bytes, class_for, record_bytes};
+use farslot::layout::{LARGEST_RECORD, record_block_bytes, record_bytes};
 use farslot::model::{HitPolicy, Objective, RecordSize, Workload};
 
 /// Client threads where nothing is said: enough for a NIC and not the processors to be the limit,
@@ -298,14 +298,14 @@ impl AdviceQuestion {
     fn longest_in_heap(&self) -> Result<usize> {
         let longest = self.record_sizes().iter().map(|size| size.bytes).max();
         let bytes = record_bytes(0, longest.unwrap_or(0));
-        match class_for(bytes) {
-            Some(_) => Ok(bytes),
-            None => Err(BenchError::BadOption {
+        if bytes > LARGEST_RECORD {
+            return Err(BenchError::BadOption {
                 option: "value size",
                 value: format!("{:?}", self.values),
                 limit: "what a block of a heap holds".into(),
-            }),
+            });
         }
+        Ok(bytes)
     }
 
     /// Bytes of a record of a sealed table out of band, and READs that fetch it, on average.
@@ -343,8 +343,7 @@ impl AdviceQuestion {
 
 /// Bytes of the block of a record whose key and value take so many.
 fn block(bytes: usize) -> f64 {
-    let bytes = record_bytes(0, bytes);
-    class_for(bytes).map_or(bytes, block_bytes) as f64
+    record_block_bytes(0, bytes).unwrap_or(record_bytes(0, bytes)) as f64
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! `farslot advise`: which scheme suits a workload.
 
 use comfy_table::{CellAlignment, Table, presets};
-use farslot::fabric::sim::NicProfile;
-use farslot::model::Objective;
 use farslot_bench::advise::{
     self, Advice, AdviceQuestion, CheckOptions, Checked, Excluded, Ranked, WritePrice, Writers,
 };
+use farslot_bench::{NicProfile, Objective};
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::number;
@@ -76,7 +75,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Counts::Throughput)]
     objective: Counts,
     /// The NIC: a profile, or a file that `farslot calibrate` wrote
-    #[arg(long, value_name = "NAME|FILE", default_value = "cx5-edr", value_parser = farslot::nic_profile)]
+    #[arg(long, value_name = "NAME|FILE", default_value = "cx5-edr", value_parser = farslot_bench::nic_profile)]
     profile: NicProfile,
     /// Simulate what is shown, and compare
     #[arg(long)]

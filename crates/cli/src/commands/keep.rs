@@ -1,7 +1,7 @@
 //! `farslot keep`: holds the memory of a node beyond the node's process.
 
 use farslot::FabricError;
-use farslot::fabric::keep::{Keeper, Place, serve};
+use farslot::keeper::{Keeper, Place, serve};
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::output;

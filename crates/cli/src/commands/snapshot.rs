@@ -137,7 +137,7 @@ pub(crate) fn described(snapshot: &SnapshotInfo) -> Value {
         "file": snapshot.path.display().to_string(),
         "records": snapshot.records,
         "bytes": snapshot.bytes,
-        "begun": farslot::fabric::tcp::utc_time(snapshot.begun),
+        "begun": farslot::admission::utc_time(snapshot.begun),
         "partitions": snapshot.partitions,
         "part": snapshot.part,
         "missing": snapshot.missing,

@@ -4,11 +4,11 @@ use super::tables::described_damage;
 use crate::draw;
 use crate::shape::{Own, SchemeShape, described};
 use comfy_table::{CellAlignment, presets};
-use farslot::fabric::FabricError;
-use farslot::health::{NodeReport, PartitionReport};
-use farslot::index::{IndexError, cuckoo, duo, race};
+use farslot::health::{CuckooSurvey, DuoSurvey, NodeReport, PartitionReport, RaceSurvey};
 use farslot::layout::Scheme;
-use farslot::{Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table};
+use farslot::{
+    FabricError, IndexError, Listing, MemoryUse, Occupancy, Store, StoreError, Survey, Table,
+};
 use farslot_operate::survey_fields;
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
@@ -107,10 +107,7 @@ fn all_well(nodes: &[NodeReport], records: &Listing) -> Result<()> {
 fn is_of_the_table_alone(error: &StoreError) -> bool {
     match error {
         StoreError::MissingNodes { .. } | StoreError::ConflictingTables { .. } => true,
-        StoreError::Fabric(error)
-        | StoreError::Index(IndexError::Fabric(error))
-        | StoreError::Node { error, .. } => matches!(error, FabricError::AccessDenied { .. }),
-        _ => false,
+        error => matches!(error.fabric(), Some(FabricError::AccessDenied { .. })),
     }
 }
 
@@ -429,7 +426,7 @@ fn how_keys_lie(survey: &Survey) -> String {
                 format!("the longest has {longest}"),
             ) + &draw::classes(&survey.clusters, draw::lengths)
         }
-        Survey::Cuckoo(cuckoo::Survey { counts, .. }) | Survey::Duo(duo::Survey { counts, .. }) => {
+        Survey::Cuckoo(CuckooSurvey { counts, .. }) | Survey::Duo(DuoSurvey { counts, .. }) => {
             let full = output::grouped(counts.full_buckets());
             heading("slots in use", "buckets", format!("{full} are full"))
                 + &draw::classes(&counts.by_used, |used| used.to_string())
@@ -508,7 +505,7 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
 
 /// What splits and clients that have died have left in a RACE table: some words for each that there
 /// is.
-fn unfinished(survey: &race::Survey) -> impl Iterator<Item = (&'static str, String)> {
+fn unfinished(survey: &RaceSurvey) -> impl Iterator<Item = (&'static str, String)> {
     let left = |name, count: u64, what: &str| {
         (count > 0).then(|| (name, format!("{} slots {what}", output::grouped(count))))
     };

@@ -2,8 +2,7 @@
 //! writer that lives can still do is said at
 //! [`Table::force_take_over`](farslot::Table::force_take_over).
 
-use farslot::StoreError;
-use farslot::index::IndexError;
+use farslot::{IndexError, StoreError};
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::output;

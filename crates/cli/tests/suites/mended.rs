@@ -581,7 +581,7 @@ fn tables_fit_the_width_that_there_is() {
 
 #[test]
 fn spans_of_time_are_said_in_units_that_people_use() {
-    use farslot::fabric::{FabricError, NodeId};
+    use farslot_fabric::{FabricError, NodeId};
     let error = FabricError::TimedOut {
         node: NodeId(1),
         after: 2_500_000_000,

@@ -262,7 +262,7 @@ fn make_and_put(address: &str, ended: &AtomicBool) -> u64 {
 
 /// Whether nobody serves there yet.
 fn is_not_served(error: &StoreError) -> bool {
-    use farslot::fabric::FabricError::NoSuchRegion;
+    use farslot::FabricError::NoSuchRegion;
     matches!(error, StoreError::Fabric(NoSuchRegion { .. }))
 }
 

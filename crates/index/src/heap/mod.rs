@@ -44,7 +44,7 @@ pub(crate) use client::HeapUse;
 pub(crate) use draft::Draft;
 pub use layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_HEAP, LARGEST_RECORD, Record, block_bytes, class_for,
-    encode, record_bytes,
+    encode, record_block_bytes, record_bytes,
 };
 pub(crate) use layout::{NewRecord, RecordView, bytes_by_lengths, generation_by_head, seal};
 pub(crate) use relocation::TableWrite;

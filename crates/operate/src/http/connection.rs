@@ -2,7 +2,7 @@
 
 use super::answer::Answers;
 use super::request::{Arrived, LONGEST};
-use farslot::fabric::net::Socket;
+use farslot_fabric::net::Socket;
 use rustix::event::PollFlags;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;

@@ -4,7 +4,7 @@ use super::answer::Answers;
 use super::connection::Connection;
 use super::options::PageOptions;
 use farslot::admission::TlsServer;
-use farslot::fabric::net::Socket;
+use farslot_fabric::net::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
 use std::net::TcpListener;

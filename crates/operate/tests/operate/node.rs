@@ -2,10 +2,10 @@
 
 use crate::common::{Metrics, get, metrics_that};
 use farslot::admission::{READ_ONLY, Secret};
-use farslot::fabric::{EndpointExt, Executor, NodeId, RegionId, RemoteAddr, shm};
 use farslot::{
     Access, FieldSize, Limits, OpenOptions, Rights, Server, ServerOptions, Store, TableOptions,
 };
+use farslot_fabric::{EndpointExt, Executor, NodeId, RegionId, RemoteAddr, shm};
 use farslot_operate::{NodeMetrics, Page, PageOptions};
 use std::net::SocketAddr;
 use std::rc::Rc;

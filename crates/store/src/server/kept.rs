@@ -17,7 +17,8 @@ impl Server {
     /// system says.
     ///
     /// ```
-    /// # use farslot::{NodeMemory, Server, ServerOptions, Store, TableOptions};
+    /// # use farslot::keeper::NodeMemory;
+    /// # use farslot::{Server, ServerOptions, Store, TableOptions};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let memory = Server::memory_to_keep(64 << 20)?;
     /// // Another process would be handed it.

@@ -1,9 +1,8 @@
 //! Servers that go on with the memory of one before them.
 
+use farslot::keeper::NodeMemory;
 use farslot::layout::{CuckooShape, DuoShape, RaceShape};
-use farslot::{
-    ErrorKind, NodeMemory, Server, ServerOptions, SlotKind, Store, StoreError, Table, TableOptions,
-};
+use farslot::{ErrorKind, Server, ServerOptions, SlotKind, Store, StoreError, Table, TableOptions};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

@@ -1,11 +1,10 @@
 //! `farslot bench find-or-put`: find-or-puts of processes that share one table, over any fabric.
 
 use crate::job;
-use farslot::fabric::sim::NicProfile;
 use farslot_bench::find_or_put::{
     self, JobRanks, Limited, MappedSet, Mix, NetworkSet, Options, StoredSet,
 };
-use farslot_bench::{BenchReport, BenchRow, Progress};
+use farslot_bench::{BenchReport, BenchRow, NicProfile, Progress};
 use farslot_set::job::{Job, Launch};
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::find_or_put_args::WorkArgs;
@@ -62,7 +61,7 @@ pub(super) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=64))]
     processes: Vec<u32>,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
-    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot_bench::nic_profile)]
     profile: Option<NicProfile>,
     #[command(flatten)]
     work: WorkArgs,

@@ -1,8 +1,7 @@
 //! `farslot bench lookup`: lookups in tables of one or several schemes.
 
-use farslot::fabric::sim::NicProfile;
-use farslot_bench::BenchReport;
 use farslot_bench::lookup::{self, LookupScheme, Options, Served, Simulated};
+use farslot_bench::{BenchReport, NicProfile};
 use farslot_terminal::cache_args::CacheArgs;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::memory_node::MemoryNode;
@@ -50,7 +49,7 @@ pub(super) struct Args {
     #[arg(long)]
     writes: bool,
     /// The simulated NIC: a profile, or a file that `farslot calibrate` wrote [default: cx5-edr]
-    #[arg(long, value_name = "NAME|FILE", value_parser = farslot::nic_profile)]
+    #[arg(long, value_name = "NAME|FILE", value_parser = farslot_bench::nic_profile)]
     profile: Option<NicProfile>,
     /// Slots of each table [default: 2^20 in sim, 2^22 elsewhere; of a linear table alone 2^23 in
     /// sim, and 2^26, which is 1 GiB, over shm]

@@ -2,8 +2,7 @@
 
 use super::crew::{TABLE, bar, in_threads};
 use super::walk::File;
-use farslot::fabric::counters::OperationCounters;
-use farslot::index::GET;
+use farslot::metrics::{GET, OperationCounters};
 use farslot::{Store, Table};
 use farslot_terminal::failure::Result;
 use hdrhistogram::Histogram;

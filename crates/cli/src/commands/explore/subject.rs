@@ -1,8 +1,7 @@
 //! What several ranks explore: the same on all of them.
 
-use farslot::fabric::sim::FaultPlan;
 use farslot_explore::explicit::ranks::{
-    Exchange, RingShape, TableShape, explore_net_rank, rings_for_net, simulate,
+    Exchange, FaultPlan, RingShape, TableShape, explore_net_rank, rings_for_net, simulate,
 };
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::formula::Formula;

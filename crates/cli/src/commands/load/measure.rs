@@ -2,7 +2,7 @@
 
 use crate::commands::table_args::TableArgs;
 use crate::formats::Reader;
-use farslot::index::heap::{LARGEST_RECORD, block_bytes, class_for, record_bytes};
+use farslot::layout::{LARGEST_RECORD, record_block_bytes, record_bytes};
 use farslot::{Expiry, FieldSize, TableOptions};
 use farslot_terminal::failure::{Failure, Result};
 use std::io::BufRead;
@@ -52,15 +52,15 @@ pub fn measure<R: BufRead>(reader: &mut Reader<R>) -> Result<Measure> {
 impl Measure {
     /// Adds a record with a key and a value of these lengths, unless no table could hold it.
     pub fn add(&mut self, key: usize, value: usize) {
-        let Some(class) = class_for(record_bytes(key, value)) else {
+        let Some(block) = record_block_bytes(key, value) else {
             return;
         };
         self.records += 1;
         self.longest_key = self.longest_key.max(key);
         self.longest_value = self.longest_value.max(value);
-        self.block_bytes += block_bytes(class) as u64;
-        let expiring = class_for(record_bytes(key, value + Expiry::BYTES));
-        self.expiring_block_bytes += block_bytes(expiring.unwrap_or(class)) as u64;
+        self.block_bytes += block as u64;
+        let expiring = record_block_bytes(key, value + Expiry::BYTES);
+        self.expiring_block_bytes += expiring.unwrap_or(block) as u64;
     }
 
     /// So many records, on average as long as these.

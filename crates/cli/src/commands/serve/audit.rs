@@ -1,7 +1,7 @@
 //! The audit log of `farslot serve --audit FILE`.
 
 use farslot::Server;
-use farslot::fabric::tcp::{Audit, AuditEvent, AuditKind};
+use farslot::admission::{Audit, AuditEvent, AuditKind};
 use farslot_terminal::failure::{Failure, Result};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;

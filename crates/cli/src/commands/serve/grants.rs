@@ -25,10 +25,8 @@
 //! anew, and the clients of all others notice nothing. A file with a mistake changes nothing.
 
 use bytesize::ByteSize;
-use farslot::admission::{Clients, READ_ONLY, Rate, Secret, TableGrant};
-use farslot::fabric::Rights;
-use farslot::fabric::tcp::Grant;
-use farslot::{Server, StoreError};
+use farslot::admission::{Clients, DEFAULT_GRANT, READ_ONLY, Rate, Secret, TableGrant};
+use farslot::{Rights, Server, StoreError};
 use farslot_terminal::context::secrets_in;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::output;
@@ -332,7 +330,7 @@ fn check(
     mightier: &Mightier,
 ) -> std::result::Result<(), BadGrant> {
     farslot::admission::check_grant_name(name)?;
-    if [Grant::DEFAULT, READ_ONLY].contains(&name) {
+    if [DEFAULT_GRANT, READ_ONLY].contains(&name) {
         return Err(BadGrant::TakenName);
     }
     if entry.tables.is_empty() {

@@ -1,8 +1,8 @@
 //! Memory that outlives the process: `farslot serve --keep NAME`.
 
 use crate::commands::keep::{failure, place};
-use farslot::fabric::keep::{Keeper, Place, Taken};
-use farslot::{Address, FabricError, NodeMemory, Server, ServerOptions};
+use farslot::keeper::{Keeper, NodeMemory, Place, Taken};
+use farslot::{Address, FabricError, Server, ServerOptions};
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::output;
 use sd_notify::NotifyState;

@@ -76,7 +76,7 @@ impl Plan {
             metrics: metrics::options(&args.metrics, &args.trust, args.insecure, tls)?,
             tls_beside,
             bytes: args.memory.map_or_else(
-                || farslot::fabric::shm::available_memory() / 2,
+                || farslot::health::available_memory() / 2,
                 |size| size.as_u64(),
             ),
             addresses,

@@ -218,7 +218,7 @@ fn restore(
             restored.table,
             part(&restored),
             output::counted(restored.records, "record"),
-            farslot::fabric::tcp::utc_time(restored.begun),
+            farslot::admission::utc_time(restored.begun),
         ));
         files.insert(table, BTreeSet::from([restored.path]));
     }

@@ -7,7 +7,7 @@ mod refused;
 mod storm;
 
 use crate::common::{Node, error_of, farslot, fresh_address, wait_until};
-use farslot::fabric::keep::{Keeper, Place, Taken};
+use farslot::keeper::{Keeper, Place, Taken};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -42,6 +42,7 @@ mod table;
 mod team;
 mod trace;
 
+pub use farslot_fabric::sim::FaultPlan;
 pub use journals::join_journals;
 pub use net::{explore_net_rank, rings_for_net};
 pub use ring::{Exchange, OwnMemory, RingShape};

@@ -1,11 +1,12 @@
 //! What is counted and told of calls that did not end in their turn. Their clients ask again; the
 //! owner of the node learns here that they have to, and in which table.
 
-use crate::latest::Latest;
+use crate::calls::CALL_TURN;
+use crate::recent_log::RecentLog;
 use farslot_fabric::tcp::LineLimit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How a call's turn has ended.
 pub(super) struct CallTurn {
@@ -71,11 +72,16 @@ pub struct LongCall {
     pub done: usize,
 }
 
+impl LongCall {
+    /// How long a node works on a call before it answers that the rest is to be asked for again.
+    pub const LIMIT: Duration = Duration::from_nanos(CALL_TURN);
+}
+
 /// Counts calls that were answered *later*, and tells of those whose operations are long.
 #[derive(Default)]
 pub(crate) struct LaterCalls {
     by: [AtomicU64; NAMES.len()],
-    long: Latest<LongCall>,
+    long: RecentLog<LongCall>,
     lines: Mutex<LineLimit>,
 }
 
