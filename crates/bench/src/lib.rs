@@ -1,7 +1,7 @@
 //! Measurements: lookups, bare READs, what a fabric costs, and which scheme suits a workload.
 //!
-//! Everything here returns typed reports, and prints nothing. It measures the layers below the store
-//! too, so it uses what the feature `unstable` of the crate `farslot` opens:
+//! Everything here returns typed reports, and prints nothing. It measures the layers below the
+//! store too, so it uses what the feature `unstable` of the crate `farslot` opens:
 //!
 //! * [`advise`]: which scheme suits a workload, by the model, and whether the simulator agrees.
 //! * [`calibrate`]: what a fabric costs, as a NIC profile for the model and the simulator.

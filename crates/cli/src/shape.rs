@@ -182,7 +182,7 @@ impl SchemeShape {
         Self {
             scheme: scheme.name(),
             own,
-            slot_kind: kind_name(kind),
+            slot_kind: kind.name(),
             slot_bytes,
             slots,
             key,
@@ -329,10 +329,7 @@ pub fn described(name: &str, shape: &SchemeShape) -> Value {
         "table_bytes": shape.table_bytes,
     });
     if let Some(evicting) = shape.evicting {
-        object["evicting"] = match evicting {
-            Evicting::All => "all".into(),
-            Evicting::Expiring => "expiring".into(),
-        };
+        object["evict"] = evicting.name().into();
     }
     match shape.own {
         Own::Nothing => {}
@@ -370,17 +367,6 @@ fn growth_to(most_slots: u64, slots: u64) -> String {
         return String::new();
     }
     format!(", growing to {} slots", output::grouped(most_slots))
-}
-
-const fn kind_name(kind: SlotKind) -> &'static str {
-    match kind {
-        SlotKind::Word => "word",
-        SlotKind::Pair => "pair",
-        SlotKind::Inline => "inline",
-        SlotKind::Heap => "heap",
-        SlotKind::Hybrid => "hybrid",
-        SlotKind::Signatures => "signatures",
-    }
 }
 
 fn size(size: FieldSize) -> Value {

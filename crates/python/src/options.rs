@@ -2,12 +2,13 @@
 
 use crate::failure::raise;
 use farslot::admission::{Fingerprint, Secret, TlsClient, Trust};
+use farslot::layout::TableSpec;
 use farslot::{
     Access, Cache, Expiry, IndexError, OpenOptions, Rights, SchemeKind, StoreError, TableOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,46 +63,36 @@ pub(crate) fn seconds(
     seconds.ok_or_else(|| bad(py, option, given, &limit()))
 }
 
-/// An option of a table as text, of the type that it has in Python.
-fn table_option(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(match name {
-        "capacity" | "key_size" | "max_key" | "value_size" | "max_value" | "grow_to" | "ways"
-        | "bucket_slots" | "fingerprint_bits" | "inline_bytes" | "heap" => {
-            value.extract::<u64>()?.to_string()
-        }
-        "load_factor" => value.extract::<f64>()?.to_string(),
-        "writer_alone" | "perfect" | "filter" | "multi_key" | "expiring" => {
-            value.extract::<bool>()?.to_string()
-        }
-        "scheme" | "evicting" | "slots" | "hash" | "on_restart" => value.extract()?,
-        _ => return Err(unknown(name)),
-    })
-}
-
 /// The options of a new table, which may be built of records that are known.
 pub(crate) fn table_options(
     py: Python<'_>,
     options: Option<&Bound<'_, PyDict>>,
     is_built: bool,
 ) -> PyResult<TableOptions> {
-    let mut asked = Vec::new();
+    let mut texts = Vec::new();
     for (name, value) in given(options)? {
-        let text = table_option(&name, &value)?;
-        asked.push((name, text));
+        // As they are written where options are texts.
+        let text = match value.cast::<PyBool>() {
+            Ok(flag) => flag.is_true().to_string(),
+            Err(_) => value.str()?.extract()?,
+        };
+        texts.push((name, text));
     }
-    let has = |wanted: &str| asked.iter().any(|(name, _)| name == wanted);
-    for which in ["key", "value"] {
-        if has(&format!("{which}_size")) && has(&format!("max_{which}")) {
-            let message = format!("pass {which}_size or max_{which}, not both");
-            return Err(PyTypeError::new_err(message));
-        }
+    let pairs = texts.iter().map(|(name, text)| (&**name, &**text));
+    let mut spec = TableSpec::parse(pairs).map_err(|error| match error {
+        StoreError::Index(IndexError::BadOption {
+            option: "option",
+            value,
+            ..
+        }) => unknown(&value),
+        error => raise(py, error),
+    })?;
+    if is_built {
+        spec.scheme.get_or_insert(SchemeKind::Sealed);
+        // The number of its records counts.
+        spec.capacity.get_or_insert(1);
     }
-    // Of a table that is built, the number of its records counts.
-    let defaults = [("scheme", SchemeKind::Sealed.name()), ("capacity", "1")];
-    let mut all: Vec<(&str, &str)> = defaults.to_vec();
-    all.retain(|(name, _)| is_built && !has(name));
-    all.extend(asked.iter().map(|(name, value)| (&**name, &**value)));
-    TableOptions::named(all).map_err(|error| raise(py, error))
+    spec.options().map_err(|error| raise(py, error))
 }
 
 /// The bytes of a store in this process, if they are given.

@@ -96,7 +96,7 @@ def test_tables_say_whether_records_may_expire(local: farslot.Store) -> None:
         table.put(b"k", b"v", ttl=-1)
     expiring = local.create("expiring", capacity=100, expiring=True)
     assert expiring.put(b"k", b"v", ttl=60) and (expiring.time_to_live(b"k") or 0) > 30
-    cache = local.create("cache", capacity=500, scheme="race", heap=64 << 10, evicting="all")
+    cache = local.create("cache", capacity=500, scheme="race", heap=64 << 10, evict="all")
     for number in range(2_000):
         cache[b"%d" % number] = bytes(100)
     assert cache[b"1999"] == bytes(100) and 100 < len(cache) < 1_000

@@ -114,8 +114,6 @@ pub use farslot_remote::ordered::{KeyRange, Pair};
 pub use handle::{Closing, Handle, HandleOptions, Running};
 pub use names::is_visible;
 pub use open_options::{Access, OpenOptions, RECORD_LOCATIONS};
-#[cfg(feature = "unstable")]
-pub use options::NamedOptions;
 pub use options::TableOptions;
 #[cfg(feature = "unstable")]
 pub use profile::{NicProfileError, nic_profile, read_cost};
@@ -166,7 +164,7 @@ pub mod layout {
     //! [`TableRecord`](crate::TableRecord) says of one.
 
     pub use crate::catalog::{PartitionMap, PartitionNode, Scheme};
-    pub use crate::options::HashKind;
+    pub use crate::options::{HashKind, TableSpec};
     pub use crate::owned::{ChainedLayout, OrderedLayout, QueueLayout};
     pub use crate::set::SetLayout;
     pub use crate::shapes::{CuckooShape, DuoShape, RaceShape};

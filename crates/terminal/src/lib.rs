@@ -6,6 +6,7 @@
 pub mod access_arg;
 pub mod bench_report;
 pub mod cache_args;
+pub mod choice;
 pub mod context;
 pub mod failure;
 pub mod find_or_put_args;
@@ -15,4 +16,3 @@ pub mod output;
 pub mod program;
 pub mod serve_signal;
 pub mod settings;
-pub mod slot_arg;

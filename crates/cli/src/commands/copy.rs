@@ -98,10 +98,11 @@ fn options(args: &Args, shape: &TableArgs, store: &Store) -> Result<TableOptions
         None => measure.options(&shape)?,
     };
     let (key, value) = scheme.record_sizes();
+    let spec = shape.spec(None);
     let alike = options
         .clone()
-        .keys(shape.key().unwrap_or(key))
-        .values(shape.value().unwrap_or(value));
+        .keys(spec.key().unwrap_or(key))
+        .values(spec.value().unwrap_or(value));
     // Where the scheme does not admit the table's sizes, those of its records.
     Ok(if alike.scheme().is_ok() {
         alike

@@ -24,10 +24,7 @@ pub struct Args {
 /// # Errors
 /// A name that is taken, sizes that no table can have, or more than the memory holds.
 pub fn run(args: Args, context: &Context) -> Result<()> {
-    let options = match args.capacity {
-        Some(capacity) => args.shape.options(capacity)?,
-        None => args.shape.growing()?,
-    };
+    let options = args.shape.options(args.capacity)?;
     let store = context.store()?;
     let record = store.create(&args.table, &options)?;
     let shape = SchemeShape::of_new(&record, store.address().nodes().len() as u64);

@@ -1,20 +1,17 @@
 //! The options that say what a table shall be, for `create` and `load --create`.
 
 use bytesize::ByteSize;
-use clap::ValueEnum;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use farslot::layout::HashKind;
-use farslot::{Evicting, FieldSize, NamedOptions, OnRestart, SchemeKind, TableOptions};
+use farslot::layout::{HashKind, TableSpec};
+use farslot::{Evicting, IndexError, OnRestart, SchemeKind, SlotKind, StoreError, TableOptions};
 use farslot_terminal::failure::{Failure, Result};
-use farslot_terminal::number;
-use farslot_terminal::slot_arg::SlotArg;
+use farslot_terminal::{choice, number};
 
-/// What a table shall be, beyond its capacity.
+/// What a table shall be, beyond its capacity: the flags are the names of [`TableSpec`].
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Table options")]
 pub struct TableArgs {
     /// Where a key may be, and who may write [default: linear; of a table without a capacity race]
-    #[arg(long, value_name = "SCHEME", value_parser = scheme_names())]
+    #[arg(long, value_name = "SCHEME", value_parser = choice::of(SchemeKind::ALL, SchemeKind::name, scheme_help))]
     pub scheme: Option<SchemeKind>,
     /// Buckets of each key in a cuckoo table, 2 to 4 [default: 3]
     #[arg(long, value_name = "N")]
@@ -35,28 +32,28 @@ pub struct TableArgs {
     pub perfect: bool,
     /// Beside the perfect hash function also a filter, 9 bits a key: lookups of absent keys mostly
     /// read nothing
-    #[arg(long, requires = "perfect")]
+    #[arg(long)]
     pub filter: bool,
     /// Keys that a race, duo or chained table may grow to: their memory is set aside now, and used
     /// as it grows
     #[arg(long, value_name = "KEYS", value_parser = number::count)]
     pub grow_to: Option<u64>,
     /// Most bytes of a key [default: 256]
-    #[arg(long, value_name = "BYTES", value_parser = key_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub max_key: Option<u32>,
     /// Bytes of every key: fixed sizes make smaller, faster slots
-    #[arg(long, value_name = "BYTES", value_parser = key_bytes, conflicts_with = "max_key")]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub key_size: Option<u32>,
     /// Most bytes of a value [default: 1024]
     #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub max_value: Option<u32>,
     /// Bytes of every value
-    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes, conflicts_with = "max_value")]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub value_size: Option<u32>,
     /// How full the table is, 0 to 1, when its capacity is reached [default: 0.75; of a sealed or
     /// cuckoo table 0.9, with --perfect 0.99, of a race table 0.8, of a duo table 0.95, or less
     /// with few ways and small buckets; of a set at most 0.8]
-    #[arg(long, value_name = "FRACTION", value_parser = fraction)]
+    #[arg(long, value_name = "FRACTION")]
     pub load_factor: Option<f64>,
     /// Let a key have several records
     #[arg(long)]
@@ -67,56 +64,27 @@ pub struct TableArgs {
     pub expiring: Option<bool>,
     /// A cache: a record that finds no room takes the place of others, of those that were read the
     /// last ones, instead of being refused; in race tables
-    #[arg(long, value_name = "RECORDS")]
-    pub evict: Option<EvictArg>,
+    #[arg(long, value_name = "RECORDS", value_parser = choice::of(Evicting::ALL, Evicting::name, eviction_help))]
+    pub evict: Option<Evicting>,
     /// What a slot holds [default: what suits the sizes]
-    #[arg(long, value_name = "KIND")]
-    pub slots: Option<SlotArg>,
+    #[arg(long, value_name = "KIND", value_parser = choice::slots())]
+    pub slots: Option<SlotKind>,
     /// Bytes of key and value that a hybrid slot has room for: a multiple of 8 [default: 32]
-    #[arg(long, value_name = "BYTES", requires = "slots", value_parser = number::field_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = number::field_bytes)]
     pub inline_bytes: Option<u32>,
     /// Memory for records that do not fit into slots [default: enough for records of the largest
     /// size; of a table without a capacity all that its node has]
     #[arg(long, value_name = "SIZE")]
     pub heap: Option<ByteSize>,
     /// The hash function
-    #[arg(long, value_name = "HASH", default_value = "xxh3")]
-    pub hash: HashArg,
+    #[arg(long, value_name = "HASH", default_value = "xxh3", value_parser = choice::of(HashKind::ALL, HashKind::name, hash_help))]
+    pub hash: HashKind,
     /// What becomes of the keys of a node that came back empty, in a table over several nodes
-    #[arg(long, value_name = "WHAT", default_value = OnRestart::Refuse.name())]
-    pub on_restart: OnRestartArg,
+    #[arg(long, value_name = "WHAT", default_value = OnRestart::Refuse.name(), value_parser = choice::of(OnRestart::ALL, OnRestart::name, restart_help))]
+    pub on_restart: OnRestart,
 }
 
-/// What becomes of the keys of a node that came back empty, as an option.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-pub enum OnRestartArg {
-    /// They fail, until the node's part is restored or the loss is accepted (accept-loss)
-    Refuse,
-    /// They are absent, and can be put again: for caches
-    Recreate,
-}
-
-impl From<OnRestartArg> for OnRestart {
-    fn from(argument: OnRestartArg) -> Self {
-        match argument {
-            OnRestartArg::Refuse => Self::Refuse,
-            OnRestartArg::Recreate => Self::Recreate,
-        }
-    }
-}
-
-/// The schemes by their names.
-fn scheme_names() -> impl TypedValueParser<Value = SchemeKind> {
-    let named = SchemeKind::ALL.map(|kind| PossibleValue::new(kind.name()).help(help_of(kind)));
-    PossibleValuesParser::new(named).map(|name| {
-        let mut kinds = SchemeKind::ALL.into_iter();
-        kinds
-            .find(|kind| kind.name() == name)
-            .expect("one of the possible values")
-    })
-}
-
-const fn help_of(scheme: SchemeKind) -> &'static str {
+const fn scheme_help(scheme: SchemeKind) -> &'static str {
     match scheme {
         SchemeKind::Linear => "Beside its home slot: one read a lookup, any number of writers",
         SchemeKind::Cuckoo => "In one of a few small buckets: fuller tables, one writer at a time",
@@ -146,104 +114,40 @@ const fn help_of(scheme: SchemeKind) -> &'static str {
     }
 }
 
-/// Which records a cache forgets, as an option.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-pub enum EvictArg {
-    /// Any
-    All,
-    /// Those with a time to live
-    Expiring,
-}
-
-impl From<EvictArg> for Evicting {
-    fn from(evict: EvictArg) -> Self {
-        match evict {
-            EvictArg::All => Self::All,
-            EvictArg::Expiring => Self::Expiring,
-        }
+const fn eviction_help(evict: Evicting) -> &'static str {
+    match evict {
+        Evicting::All => "Any",
+        Evicting::Expiring => "Those with a time to live",
     }
 }
 
-/// The hash function, as an option.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-pub enum HashArg {
-    /// XXH3 with a random seed
-    Xxh3,
-    /// Knuth's multiplicative hash, for keys of at most 8 bytes
-    Knuth,
+const fn hash_help(hash: HashKind) -> &'static str {
+    match hash {
+        HashKind::Xxh3 => "XXH3 with a random seed",
+        HashKind::Knuth => "Knuth's multiplicative hash, for keys of at most 8 bytes",
+    }
+}
+
+const fn restart_help(on_restart: OnRestart) -> &'static str {
+    match on_restart {
+        OnRestart::Refuse => {
+            "They fail, until the node's part is restored or the loss is accepted (accept-loss)"
+        }
+        OnRestart::Recreate => "They are absent, and can be put again: for caches",
+    }
 }
 
 impl TableArgs {
-    /// The scheme of a table with a capacity.
+    /// The flags, by their names.
     #[must_use]
-    pub fn scheme(&self) -> SchemeKind {
-        self.scheme.unwrap_or(SchemeKind::Linear)
-    }
-
-    /// The options of a table without a capacity: it grows as far as the memory allows.
-    ///
-    /// # Errors
-    /// A usage failure for options that only tables with a capacity have.
-    pub fn growing(&self) -> Result<TableOptions> {
-        let race = SchemeKind::Race;
-        if let Some(other) = self.scheme.filter(|scheme| *scheme != race) {
-            let article = match other {
-                SchemeKind::Ordered => "an",
-                _ => "a",
-            };
-            return Err(Failure::Usage(format!(
-                "{article} {other} table needs --capacity: only a race table grows as far as the memory allows"
-            )));
-        }
-        let given = [
-            ("--grow-to", self.grow_to.is_some()),
-            ("--multi-key", self.multi_key),
-            ("--slots", self.slots.is_some()),
-        ];
-        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(Failure::Usage(format!("{option} needs --capacity")));
-        }
-        let shape = Self {
-            scheme: Some(race),
-            ..self.clone()
-        };
-        shape.refuse_options_of_others()?;
-        let named = NamedOptions {
-            hash: HashKind::default(),
-            inline_bytes: None,
-            ..shape.named(None)
-        };
-        Ok(named.options())
-    }
-
-    /// The size of the keys, if it was said.
-    #[must_use]
-    pub fn key(&self) -> Option<FieldSize> {
-        size(self.key_size, self.max_key)
-    }
-
-    /// The size of the values, if it was said.
-    #[must_use]
-    pub fn value(&self) -> Option<FieldSize> {
-        size(self.value_size, self.max_value)
-    }
-
-    /// The options of a table with this capacity.
-    ///
-    /// # Errors
-    /// A usage failure for options that do not go together.
-    pub fn options(&self, capacity: u64) -> Result<TableOptions> {
-        self.refuse_options_of_others()?;
-        Ok(self.named(Some(capacity)).options())
-    }
-
-    /// The options as they are given.
-    fn named(&self, capacity: Option<u64>) -> NamedOptions {
-        NamedOptions {
+    pub fn spec(&self, capacity: Option<u64>) -> TableSpec {
+        TableSpec {
             capacity,
-            scheme: Some(self.scheme()),
-            key: self.key(),
-            value: self.value(),
+            scheme: self.scheme,
+            key_size: self.key_size,
+            max_key: self.max_key,
+            value_size: self.value_size,
+            max_value: self.max_value,
             ways: self.ways,
             bucket_slots: self.bucket_slots,
             fingerprint_bits: self.fingerprint_bits,
@@ -254,78 +158,46 @@ impl TableArgs {
             load_factor: self.load_factor,
             multi_key: self.multi_key,
             expiring: self.expiring,
-            evicting: self.evict.map(Into::into),
-            slots: self.slots.map(Into::into),
+            evict: self.evict,
+            slots: self.slots,
             inline_bytes: self.inline_bytes,
             heap: self.heap.map(|heap| heap.as_u64()),
-            hash: match self.hash {
-                HashArg::Xxh3 => HashKind::Xxh3,
-                HashArg::Knuth => HashKind::Knuth,
-            },
-            on_restart: self.on_restart.into(),
+            hash: self.hash,
+            on_restart: self.on_restart,
         }
     }
 
-    /// Refuses what only tables of other schemes have.
-    fn refuse_options_of_others(&self) -> Result<()> {
-        use SchemeKind::{Chained, Cuckoo, Duo, Race, Sealed};
-        let given =
-            |option: &str, value: Option<u64>| value.map(|value| format!("{option} {value}"));
-        let ways = given("--ways", self.ways.map(u64::from));
-        let buckets = given("--bucket-slots", self.bucket_slots.map(u64::from));
-        let bits = given("--fingerprint-bits", self.fingerprint_bits.map(u64::from));
-        let alone = self.writer_alone.then(|| "--writer-alone".into());
-        let growth = given("--grow-to", self.grow_to);
-        let perfect = self.perfect.then(|| "--perfect".into());
-        let key = given("--max-key", self.max_key.map(u64::from))
-            .or_else(|| given("--key-size", self.key_size.map(u64::from)));
-        let keyed = SchemeKind::ALL.into_iter().filter(|kind| kind.has_keys());
-        let keyed: Vec<_> = keyed.collect();
-        let evict = self.evict.map(|evict| {
-            let value = evict.to_possible_value().expect("no value is skipped");
-            format!("--evict {}", value.get_name())
-        });
-        let of_few: [(_, &[SchemeKind], _); 8] = [
-            (ways, &[Cuckoo], "tables in which a key has so many buckets"),
-            (buckets, &[Cuckoo, Duo, Race], "tables with buckets"),
-            (bits, &[Duo], "tables with fingerprints"),
-            (alone, &[Duo], "tables whose writer can be alone"),
-            (growth, &[Duo, Race, Chained], "tables that can grow"),
-            (perfect, &[Sealed], "tables that never change"),
-            (key, &keyed, "tables with keys"),
-            (evict, &[Race], "tables that can forget"),
-        ];
-        for (given, schemes, which) in of_few {
-            if let Some(given) = given.filter(|_| !schemes.contains(&self.scheme())) {
-                let names: Vec<_> = schemes.iter().map(|scheme| scheme.name()).collect();
-                return Err(Failure::Usage(format!(
-                    "{given} is for {which}: --scheme {}",
-                    names.join(" or ")
-                )));
-            }
+    /// The scheme of a table with a capacity.
+    #[must_use]
+    pub fn scheme(&self) -> SchemeKind {
+        self.spec(Some(1)).scheme()
+    }
+
+    /// The options of a table with this capacity; without, of one that grows as far as the memory
+    /// allows.
+    ///
+    /// # Errors
+    /// A usage failure, which names the flag, for options that do not go together.
+    pub fn options(&self, capacity: Option<u64>) -> Result<TableOptions> {
+        self.spec(capacity).options().map_err(of_flag)
+    }
+}
+
+/// The error of an option, with the name of its flag.
+fn of_flag(error: StoreError) -> Failure {
+    match error {
+        StoreError::Index(IndexError::BadOption {
+            option,
+            value,
+            limit,
+        }) => {
+            let flag = option.replace('_', "-");
+            let value = match &*value {
+                "true" => String::new(),
+                value => format!(" {value}"),
+            };
+            Failure::Usage(format!("--{flag}{value} is not possible: {limit}"))
         }
-        Ok(())
-    }
-}
-
-fn size(fixed: Option<u32>, most: Option<u32>) -> Option<FieldSize> {
-    fixed
-        .map(FieldSize::Fixed)
-        .or_else(|| most.map(FieldSize::UpTo))
-}
-
-fn key_bytes(text: &str) -> std::result::Result<u32, String> {
-    match number::field_bytes(text)? {
-        0 => Err("a key has at least 1 byte".into()),
-        bytes => Ok(bytes),
-    }
-}
-
-fn fraction(text: &str) -> std::result::Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "no number".to_string())?;
-    if value > 0.0 && value <= 1.0 {
-        Ok(value)
-    } else {
-        Err("it must be above 0 and at most 1".into())
+        error => error.into(),
     }
 }

@@ -149,14 +149,18 @@ fn options_that_do_not_go_together_are_named() {
         let create = ["create", "t", "-c", "10"];
         assert_fails(&node.run(create.iter().chain(args)), code, parts);
     };
-    fails(&["--writer-alone"], 2, &["--writer-alone", "--scheme duo"]);
+    fails(
+        &["--writer-alone"],
+        2,
+        &["--writer-alone is not possible", "scheme duo"],
+    );
     fails(
         &["--fingerprint-bits", "16"],
         2,
-        &["--fingerprint-bits 16", "--scheme duo"],
+        &["--fingerprint-bits 16", "scheme duo"],
     );
     let duo = |more: &[&'static str]| [&["--scheme", "duo"], more].concat();
-    fails(&duo(&["--ways", "2"]), 2, &["--ways 2", "--scheme cuckoo"]);
+    fails(&duo(&["--ways", "2"]), 2, &["--ways 2", "scheme cuckoo"]);
     fails(
         &duo(&["--bucket-slots", "2"]),
         2,

@@ -38,7 +38,7 @@ fn usage_is_2() {
         &["at least 1"],
     );
     let linear = ["-a", "shm://x", "create", "t", "--scheme", "linear"];
-    fails(&linear, &["needs --capacity"]);
+    fails(&linear, &["it needs a capacity"]);
     fails(
         &["-a", "shm://x", "create", "t", "-c", "1", "--max-key", "0"],
         &["at least 1 byte"],

@@ -185,7 +185,7 @@ fn options_that_the_node_cannot_keep_are_refused() {
     assert_fails(
         &refused,
         2,
-        &["--grow-to 20", "--scheme duo or race or chained"],
+        &["--grow-to 20", "scheme duo or race or chained"],
     );
     let made = create(&["--grow-to", "5000", "--value-size", "8"]);
     assert!(made.status.success(), "{}", error_of(&made));

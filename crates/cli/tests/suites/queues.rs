@@ -77,9 +77,17 @@ fn what_a_queue_cannot_do_is_said_and_so_is_what_others_cannot() {
     assert_fails(&copied, 2, &["copied from = linear", "queue alone"]);
     let keyed = ["create", "r", "--capacity", "2", "--scheme", "queue"];
     let keyed = node.run(keyed.iter().chain(&["--max-key", "8"]));
-    assert_fails(&keyed, 2, &["--max-key 8 is for tables with keys"]);
+    assert_fails(
+        &keyed,
+        2,
+        &["--max-key 8 is not possible: for tables of the scheme linear or"],
+    );
     let growing = node.run(["create", "r", "--scheme", "queue"]);
-    assert_fails(&growing, 2, &["a queue table needs --capacity"]);
+    assert_fails(
+        &growing,
+        2,
+        &["--scheme queue is not possible: it needs a capacity"],
+    );
     assert_fails(&node.run(["push", "q"]), 2, &["VALUES"]);
 }
 

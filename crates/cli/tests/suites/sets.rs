@@ -75,12 +75,19 @@ fn what_a_set_cannot_do_is_said_with_what_helps() {
     let create = ["create", "r", "--capacity", "10", "--scheme", "set"];
     for (option, says) in [
         (&["--load-factor", "0.9"][..], "at most 0.8 in a set"),
-        (&["--ways", "3"], "--ways 3 is for tables"),
+        (
+            &["--ways", "3"],
+            "--ways 3 is not possible: for tables of the scheme cuckoo",
+        ),
         (&["--multi-key"], "in linear, cuckoo and sealed tables"),
         (&["--max-value", "20KiB"], "elements of at most 16"),
     ] {
         assert_fails(&node.run(create.iter().chain(option)), 2, &[says]);
     }
     let growing = node.run(["create", "r", "--scheme", "set"]);
-    assert_fails(&growing, 2, &["a set table needs --capacity"]);
+    assert_fails(
+        &growing,
+        2,
+        &["--scheme set is not possible: it needs a capacity"],
+    );
 }

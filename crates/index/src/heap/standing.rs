@@ -72,12 +72,27 @@ impl Drop for KeptRow<'_> {
 
 /// Which records a table forgets when its heap is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Evicting {
     /// Any.
     All,
     /// Those that end at some time: whose values begin with six bytes that are not all 0. The
     /// others stay, and a record that finds no room beside them is refused.
     Expiring,
+}
+
+impl Evicting {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::All, Self::Expiring];
+
+    /// Its name in options, output and catalogs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Expiring => "expiring",
+        }
+    }
 }
 
 /// What becomes of the records of a run that is emptied.

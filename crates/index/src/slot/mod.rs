@@ -21,6 +21,7 @@ pub(crate) const SIGNATURES: usize = 4;
 
 /// What a slot holds. The pages of the schemes draw each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SlotKind {
     /// Key and value in one word of 63 bits.
     Word,
@@ -38,6 +39,29 @@ pub enum SlotKind {
 }
 
 impl SlotKind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Word,
+        Self::Pair,
+        Self::Inline,
+        Self::Heap,
+        Self::Hybrid,
+        Self::Signatures,
+    ];
+
+    /// Its name in options, output and catalogs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Word => "word",
+            Self::Pair => "pair",
+            Self::Inline => "inline",
+            Self::Heap => "heap",
+            Self::Hybrid => "hybrid",
+            Self::Signatures => "signatures",
+        }
+    }
+
     /// Whether the slots begin with a [`SlotHead`], and records may lie out of band.
     #[inline]
     pub(crate) const fn has_heads(self) -> bool {

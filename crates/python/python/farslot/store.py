@@ -73,7 +73,7 @@ class TableOptions(TypedDict, total=False):
     multi_key: bool
     expiring: bool
     """Whether records may have a time to live: so it is without a capacity, unless False."""
-    evicting: Literal["all", "expiring"]
+    evict: Literal["all", "expiring"]
     """Makes it a cache, which forgets records when it is full: any, or those with a time to
     live."""
     slots: Literal["word", "pair", "inline", "heap", "hybrid", "signatures"]

@@ -424,6 +424,7 @@ pub struct PartitionMap {
 /// What becomes of the keys of a node that came back empty, in a table over several nodes. It is
 /// the table's, so that all of its clients go by the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnRestart {
     /// They are lost, and fail with [`NodeRestarted`](farslot_fabric::FabricError::NodeRestarted)
     /// for every client, until the partition is restored from a snapshot (`farslot serve

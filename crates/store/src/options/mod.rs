@@ -1,12 +1,12 @@
 //! What a table shall be.
 
 mod layouts;
-mod named;
 mod organisation;
 mod scheme;
+mod spec;
+mod text;
 
-#[cfg(feature = "unstable")]
-pub use named::NamedOptions;
+pub use spec::TableSpec;
 
 use crate::OnRestart;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
@@ -16,12 +16,27 @@ use serde::{Deserialize, Serialize};
 
 /// Which hash function a table uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HashKind {
     /// XXH3 with a random seed of the table's own.
     #[default]
     Xxh3,
     /// Knuth's multiplicative hash: for the tables of paper 000. Keys of at most 8 bytes.
     Knuth,
+}
+
+impl HashKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Xxh3, Self::Knuth];
+
+    /// Its name in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xxh3 => "xxh3",
+            Self::Knuth => "knuth",
+        }
+    }
 }
 
 /// The scheme, as far as it is asked for.

@@ -17,7 +17,7 @@ fn put(table: &Table, number: u64) -> farslot::Result<bool> {
 
 #[test]
 fn entries_of_older_stores_keep_opening() {
-    let entry = r#"{"name":"users","offset":266240,"scheme":{"Linear":{"kind":"Heap","slots":134,
+    let entry = r#"{"name":"users","offset":266240,"scheme":{"Linear":{"kind":"heap","slots":134,
         "key":{"UpTo":256},"value":{"UpTo":1024},"keys":"Unique",
         "hasher":{"Xxh3":{"seed":7}},"mask_seed":7,"longest_probe":134,"heap_bytes":1192896}}}"#;
     let record: TableRecord = serde_json::from_str(entry).unwrap();

@@ -2,13 +2,13 @@
 
 use crate::ycsb::{self, PeerAddress, ServedStore, Workload, YcsbReport, YcsbRow};
 use comfy_table::{CellAlignment, Table, presets};
-use farslot::{Address, Cache, OpenOptions, Store};
+use farslot::{Address, Cache, OpenOptions, SlotKind, Store};
 use farslot_terminal::cache_args::CacheArgs;
+use farslot_terminal::choice;
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
 use farslot_terminal::memory_node::MemoryNode;
 use farslot_terminal::output::{self, on_spinner};
-use farslot_terminal::slot_arg::SlotArg;
 use std::time::Duration;
 
 /// Where Farslot's table is.
@@ -54,8 +54,8 @@ pub(super) struct Args {
     value_bytes: usize,
     /// What a slot of Farslot's table holds: `inline` and `hybrid` have room for all of a record,
     /// up to 1 KiB [default: what suits the sizes]
-    #[arg(long, value_name = "KIND")]
-    slots: Option<SlotArg>,
+    #[arg(long, value_name = "KIND", value_parser = choice::slots())]
+    slots: Option<SlotKind>,
     #[command(flatten)]
     cache: CacheArgs,
     /// Leave out the echo of the same bytes, which is measured over tcp beside other systems
@@ -109,7 +109,7 @@ impl Args {
             workloads: self.workloads()?,
             records: self.records,
             value_bytes: self.value_bytes,
-            slots: self.slots.map(Into::into),
+            slots: self.slots,
             threads: self.threads,
             pipeline: self.pipeline,
             time,

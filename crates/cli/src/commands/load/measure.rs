@@ -84,18 +84,19 @@ impl Measure {
     /// A usage failure for options that do not go together.
     pub fn options(&self, shape: &TableArgs) -> Result<TableOptions> {
         let capacity = (self.records + self.records / 4).max(LEAST_CAPACITY);
-        let mut options = shape.options(capacity)?;
-        let blocks = match shape.expiring {
+        let spec = shape.spec(Some(capacity));
+        let mut options = shape.options(Some(capacity))?;
+        let blocks = match spec.expiring {
             Some(true) => self.expiring_block_bytes,
             _ => self.block_bytes,
         };
-        if shape.key().is_none() {
+        if spec.key().is_none() {
             options = options.keys(self.up_to(self.longest_key));
         }
-        if shape.value().is_none() {
+        if spec.value().is_none() {
             options = options.values(self.up_to(self.longest_value));
         }
-        if shape.heap.is_none() && shape.slots.is_none() && shape.scheme().has_heap() {
+        if spec.heap.is_none() && spec.slots.is_none() && spec.scheme().has_heap() {
             options = options.heap_bytes(heap_bytes(blocks));
         }
         Ok(options)

@@ -131,7 +131,7 @@ fn create(args: &Args, source: &Source<'_>, store: &Store, capacity: Option<u64>
     }
     let options = match measure {
         Some(measure) => measure.options(&shape)?,
-        None => shape.options(capacity.unwrap_or_default())?,
+        None => shape.options(capacity)?,
     };
     let record = store.create(&args.table, &options)?;
     output::note(format_args!(

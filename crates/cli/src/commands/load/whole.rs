@@ -52,15 +52,16 @@ impl FileRecords {
             measure.add(record.key.len(), record.value.len());
         }
         let lengths = |of: fn(&Record) -> usize| size(self.records.iter().map(of));
-        let mut options = shape.options(measure.records.max(1))?;
-        if shape.key().is_none() {
+        let spec = shape.spec(Some(measure.records.max(1)));
+        let mut options = shape.options(spec.capacity)?;
+        if spec.key().is_none() {
             options = options.keys(lengths(|record| record.key.len()));
         }
-        if shape.value().is_none() {
+        if spec.value().is_none() {
             options = options.values(lengths(|record| record.value.len()));
         }
         // A sealed table takes what its records need.
-        if shape.heap.is_none() && shape.scheme().has_heap() {
+        if spec.heap.is_none() && spec.scheme().has_heap() {
             options = options.heap_bytes(measure.heap_bytes());
         }
         Ok(options)
@@ -96,10 +97,10 @@ impl RecordLimits {
 
     /// Those that were asked for; without, the records decide.
     fn asked(shape: &TableArgs) -> Self {
-        let any = FieldSize::UpTo(u32::MAX);
+        let (any, spec) = (FieldSize::UpTo(u32::MAX), shape.spec(None));
         Self {
-            key: shape.key().unwrap_or(any),
-            value: shape.value().unwrap_or(any),
+            key: spec.key().unwrap_or(any),
+            value: spec.value().unwrap_or(any),
         }
     }
 }
@@ -110,7 +111,7 @@ impl RecordLimits {
 /// A usage failure that names the option.
 pub fn check(shape: &TableArgs, capacity: Option<u64>) -> Result<()> {
     // For any capacity: the records decide it.
-    if !shape.options(1)?.buildable() {
+    if !shape.options(Some(1))?.buildable() {
         return Err(not_buildable(shape.scheme().name()));
     }
     match capacity {
