@@ -2,6 +2,7 @@
 //! the product uses the laboratory, and none of the laboratory uses the program. Dependencies of
 //! tests do not count.
 
+use crate::source::Crate;
 use crate::{crates, workspace};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,6 +14,8 @@ struct Manifest {
     package: String,
     /// The packages that it depends on, without those of its tests alone.
     dependencies: Vec<String>,
+    /// Those of them of which it has the feature `unstable`.
+    unstable: Vec<String>,
 }
 
 fn manifests() -> Vec<Manifest> {
@@ -33,17 +36,25 @@ fn manifest(folder: &str, text: &str) -> Manifest {
     let kinds = tables.flat_map(|table| {
         ["dependencies", "build-dependencies"].map(|kind| table.get(kind)?.as_table())
     });
-    let dependencies = kinds.flatten().flatten().map(|(name, of)| {
+    let (mut dependencies, mut unstable) = (Vec::new(), Vec::new());
+    for (name, of) in kinds.flatten().flatten() {
         let renamed = of.get("package").and_then(toml::Value::as_str);
-        renamed.unwrap_or(name).to_owned()
-    });
+        let package = renamed.unwrap_or(name).to_owned();
+        let features = of.get("features").and_then(toml::Value::as_array);
+        let mut features = features.into_iter().flatten();
+        if features.any(|feature| feature.as_str() == Some("unstable")) {
+            unstable.push(package.clone());
+        }
+        dependencies.push(package);
+    }
     Manifest {
         folder: folder.to_owned(),
         package: manifest["package"]["name"]
             .as_str()
             .expect("a name")
             .to_owned(),
-        dependencies: dependencies.collect(),
+        dependencies,
+        unstable,
     }
 }
 
@@ -104,6 +115,59 @@ fn no_crate_uses_one_above_it() {
     );
     let found = wrong(&manifests, &order);
     assert!(found.is_empty(), "\n{found}");
+}
+
+/// The crates of the program, which shows that programs need nothing but the public interface.
+const PROGRAM: [&str; 4] = [
+    "crates/cli",
+    "crates/terminal",
+    "crates/gateway",
+    "crates/operate",
+];
+
+/// The names that the feature `unstable` opens at the root of the crate `farslot`.
+fn unstable_names(root: &str) -> Vec<&str> {
+    let lines = || root.lines();
+    let gates = lines().zip(lines().skip(1));
+    let gated = gates.filter(|(gate, _)| *gate == "#[cfg(feature = \"unstable\")]");
+    let public = gated.filter(|(_, item)| item.starts_with("pub "));
+    let is_part = |character: char| !character.is_alphanumeric() && character != '_';
+    let names = public.flat_map(|(_, item)| match item.split_once('{') {
+        Some((_, group)) => group.split(is_part).collect(),
+        None => item
+            .rsplit(is_part)
+            .filter(|part| !part.is_empty())
+            .take(1)
+            .collect::<Vec<_>>(),
+    });
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// Another crate may turn the feature on for all: so the sources are looked at as well.
+#[test]
+fn the_program_uses_nothing_that_is_unstable() {
+    let root = std::fs::read_to_string(workspace().join("crates/store/src/lib.rs"));
+    let root = root.expect("the library's root");
+    let names = unstable_names(&root);
+    assert!(
+        names.contains(&"index") && names.contains(&"nic_profile"),
+        "{names:?}"
+    );
+    let manifests = manifests();
+    for folder in PROGRAM {
+        let manifest = manifests.iter().find(|manifest| manifest.folder == folder);
+        let manifest = manifest.expect("a crate of the program");
+        assert_eq!(manifest.unstable, [] as [String; 0], "{folder}");
+        let source = workspace().join(folder).join("src/lib.rs");
+        let read = Crate::read(&workspace(), &source);
+        for module in &read.modules {
+            let mut used = module.uses.iter().chain(module.imports.values());
+            let wrong = used.find(|path| {
+                path[0] == "farslot" && path.get(1).is_some_and(|name| names.contains(&&**name))
+            });
+            assert_eq!(wrong, None, "in {}", read.files[module.file]);
+        }
+    }
 }
 
 #[test]
