@@ -165,13 +165,15 @@ pub(crate) fn opening(text: Option<&str>) -> Result<(OpenOptions, Option<u64>), 
         (None, false) => Some(Trust::Pinned(pins)),
         (None, true) => None,
     };
-    let own = match (&certificate, &key) {
+    let identity = match (&certificate, &key) {
         (Some(certificate), Some(key)) => Some((&certificate[..], &key[..])),
         (None, None) => None,
         _ => return Err(Failure::bad("tls_cert and tls_key belong together")),
     };
-    open.tls = match (trust, own) {
-        (Some(trust), own) => Some(TlsClient::new(&trust, own).map_err(StoreError::from)?),
+    open.tls = match (trust, identity) {
+        (Some(trust), identity) => {
+            Some(TlsClient::new(&trust, identity).map_err(StoreError::from)?)
+        }
         (None, None) => None,
         (None, Some(_)) => return Err(Failure::bad("tls_cert needs tls_ca or tls_pin")),
     };

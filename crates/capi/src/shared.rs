@@ -39,13 +39,13 @@ pub(crate) fn segments(
     };
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("capi-{}-{number}", std::process::id());
-    let own = Node::serve(&name, &[region]).map_err(|error| said(&error))?;
+    let node = Node::serve(&name, &[region]).map_err(|error| said(&error))?;
     let names = job.all_gather(name.as_bytes());
     let names = names.map_err(|error| said(&error))?;
     let mut parts = Vec::new();
     for (rank, name) in (0..).zip(names) {
         let node = if rank == job.rank() {
-            own.clone()
+            node.clone()
         } else {
             let name = String::from_utf8_lossy(&name);
             shm::attach(&name, Rights::ALL).map_err(|error| said(&error))?
@@ -55,7 +55,7 @@ pub(crate) fn segments(
     let segments = Segments::mapped(layout, job.rank() as usize, parts);
     let segments = segments.map_err(|error| said(&error))?;
     job.barrier().map_err(|error| said(&error))?;
-    Ok((segments, own))
+    Ok((segments, node))
 }
 
 #[cfg(test)]

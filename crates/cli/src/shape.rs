@@ -14,7 +14,7 @@ const BUCKET_BYTES: usize = 8;
 
 /// What only tables of one scheme have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum SchemeDetail {
     /// Nothing.
     Nothing,
     /// Items without keys, of a queue.
@@ -46,7 +46,7 @@ pub enum Own {
     },
 }
 
-impl Own {
+impl SchemeDetail {
     /// The same of a table over so many nodes, whose partitions are alike.
     const fn of_partitions(mut self, partitions: u64) -> Self {
         if let Self::Race { most_slots, .. }
@@ -65,7 +65,7 @@ pub struct SchemeShape {
     /// The scheme's name.
     pub scheme: &'static str,
     /// What only tables of its scheme have.
-    pub own: Own,
+    pub detail: SchemeDetail,
     /// What a slot holds.
     pub slot_kind: &'static str,
     /// Bytes of a slot.
@@ -94,16 +94,16 @@ impl SchemeShape {
     /// The shape of a table of this scheme.
     #[must_use]
     pub fn of(scheme: &Scheme) -> Self {
-        let (own, kind, slot_bytes, slots, heap_bytes) = match scheme {
+        let (detail, kind, slot_bytes, slots, heap_bytes) = match scheme {
             Scheme::Linear(layout) => (
-                Own::Nothing,
+                SchemeDetail::Nothing,
                 layout.kind,
                 layout.slot_bytes(),
                 layout.slots,
                 layout.heap_bytes,
             ),
             Scheme::Sealed(layout) => (
-                Own::Nothing,
+                SchemeDetail::Nothing,
                 match layout.form {
                     SealedForm::Inline => SlotKind::Inline,
                     SealedForm::OutOfBand => SlotKind::Heap,
@@ -113,7 +113,7 @@ impl SchemeShape {
                 layout.heap_bytes,
             ),
             Scheme::Cuckoo(layout) => (
-                Own::Cuckoo(CuckooShape {
+                SchemeDetail::Cuckoo(CuckooShape {
                     ways: layout.ways,
                     bucket_slots: layout.bucket_slots,
                 }),
@@ -123,7 +123,7 @@ impl SchemeShape {
                 layout.heap_bytes,
             ),
             Scheme::Duo(layout) => (
-                Own::Duo {
+                SchemeDetail::Duo {
                     bucket_slots: layout.bucket_slots,
                     fingerprint_bits: layout.fingerprint_bits,
                     readers: layout.published,
@@ -135,7 +135,7 @@ impl SchemeShape {
                 layout.heap_bytes,
             ),
             Scheme::Race(layout) => (
-                Own::Race {
+                SchemeDetail::Race {
                     bucket_slots: layout.bucket_slots,
                     most_slots: layout.most_slots(),
                 },
@@ -145,7 +145,7 @@ impl SchemeShape {
                 layout.heap_bytes,
             ),
             Scheme::Set(layout) => (
-                Own::Nothing,
+                SchemeDetail::Nothing,
                 match layout.element_words {
                     0 => SlotKind::Word,
                     _ => SlotKind::Heap,
@@ -155,7 +155,7 @@ impl SchemeShape {
                 layout.heap_bytes(),
             ),
             Scheme::Chained(layout) => (
-                Own::Growing {
+                SchemeDetail::Growing {
                     most_slots: layout.most_slots(),
                 },
                 SlotKind::Inline,
@@ -164,14 +164,14 @@ impl SchemeShape {
                 0,
             ),
             Scheme::Ordered(layout) => (
-                Own::Nothing,
+                SchemeDetail::Nothing,
                 SlotKind::Inline,
                 layout.slot_bytes(),
                 layout.slots(),
                 0,
             ),
             Scheme::Queue(layout) => (
-                Own::Items,
+                SchemeDetail::Items,
                 SlotKind::Inline,
                 layout.slot_bytes(),
                 layout.items.into(),
@@ -181,7 +181,7 @@ impl SchemeShape {
         let (key, value) = scheme.record_sizes();
         Self {
             scheme: scheme.name(),
-            own,
+            detail,
             slot_kind: kind.name(),
             slot_bytes,
             slots,
@@ -221,7 +221,7 @@ impl SchemeShape {
             slots,
             heap_bytes: counts.heap_bytes,
             table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
-            own: self.own.of_partitions(parts.len() as u64),
+            detail: self.detail.of_partitions(parts.len() as u64),
             ..self
         }
     }
@@ -238,7 +238,7 @@ impl SchemeShape {
             slots: shape.slots.saturating_mul(nodes),
             heap_bytes: shape.heap_bytes.saturating_mul(nodes),
             table_bytes: shape.table_bytes.saturating_mul(nodes),
-            own: shape.own.of_partitions(nodes),
+            detail: shape.detail.of_partitions(nodes),
             ..shape
         }
     }
@@ -247,22 +247,22 @@ impl SchemeShape {
     #[must_use]
     pub fn organisation(&self) -> String {
         let scheme = self.scheme;
-        match self.own {
-            Own::Nothing | Own::Items => scheme.into(),
-            Own::Growing { most_slots } => {
+        match self.detail {
+            SchemeDetail::Nothing | SchemeDetail::Items => scheme.into(),
+            SchemeDetail::Growing { most_slots } => {
                 format!("{scheme}{}", growth_to(most_slots, self.slots))
             }
-            Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
+            SchemeDetail::Cuckoo(CuckooShape { ways, bucket_slots }) => {
                 format!("{scheme}, {ways} ways x {bucket_slots}")
             }
-            Own::Race {
+            SchemeDetail::Race {
                 bucket_slots,
                 most_slots,
             } => {
                 let growth = growth_to(most_slots, self.slots);
                 format!("{scheme}, buckets of {bucket_slots}{growth}")
             }
-            Own::Duo {
+            SchemeDetail::Duo {
                 bucket_slots,
                 fingerprint_bits,
                 readers,
@@ -289,8 +289,8 @@ impl SchemeShape {
             output::grouped(self.slots),
             self.slot_kind,
             self.organisation(),
-            match self.own {
-                Own::Items => "items".into(),
+            match self.detail {
+                SchemeDetail::Items => "items".into(),
                 _ => format!("keys of {}, values", self.key),
             },
             self.value,
@@ -331,22 +331,22 @@ pub fn described(name: &str, shape: &SchemeShape) -> Value {
     if let Some(evicting) = shape.evicting {
         object["evict"] = evicting.name().into();
     }
-    match shape.own {
-        Own::Nothing => {}
-        Own::Items => object["key_bytes"] = Value::Null,
-        Own::Growing { most_slots } => object["most_slots"] = most_slots.into(),
-        Own::Cuckoo(CuckooShape { ways, bucket_slots }) => {
+    match shape.detail {
+        SchemeDetail::Nothing => {}
+        SchemeDetail::Items => object["key_bytes"] = Value::Null,
+        SchemeDetail::Growing { most_slots } => object["most_slots"] = most_slots.into(),
+        SchemeDetail::Cuckoo(CuckooShape { ways, bucket_slots }) => {
             object["ways"] = ways.into();
             object["bucket_slots"] = bucket_slots.into();
         }
-        Own::Race {
+        SchemeDetail::Race {
             bucket_slots,
             most_slots,
         } => {
             object["bucket_slots"] = bucket_slots.into();
             object["most_slots"] = most_slots.into();
         }
-        Own::Duo {
+        SchemeDetail::Duo {
             bucket_slots,
             fingerprint_bits,
             readers,

@@ -17,12 +17,12 @@ pub(crate) fn meet(job: &mut Job, regions: &[RegionSpec]) -> Result<Vec<Node>, R
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("explore-{}-{number}", std::process::id());
-    let own = Node::serve(&name, regions).map_err(|error| RankError::Fabric { rank, error })?;
+    let node = Node::serve(&name, regions).map_err(|error| RankError::Fabric { rank, error })?;
     let names = job.all_gather(name.as_bytes())?;
     let mut nodes = Vec::new();
     for (of, name) in names.iter().enumerate() {
         if of == rank {
-            nodes.push(own.clone());
+            nodes.push(node.clone());
             continue;
         }
         let attached = shm::attach(&text_of(of, name)?, Rights::ALL);

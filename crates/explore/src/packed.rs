@@ -383,7 +383,7 @@ const LEAST_HALVES: usize = 4;
 /// that they are compressed to takes most of the information. No field lies in two halves.
 fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<BitField>, usize) {
     let total: usize = widths.iter().map(|width| *width as usize).sum();
-    let spread = total > ONE_WORD;
+    let spans_words = total > ONE_WORD;
     let halves = total.div_ceil(32).next_multiple_of(2).max(LEAST_HALVES);
     let share = total.div_ceil(halves);
     let nowhere = BitField {
@@ -396,7 +396,7 @@ fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<BitField>, usize) {
     for &place in order {
         let width = widths[place] as usize;
         let used = at % 32;
-        if spread && (used >= share || used + width > 32) {
+        if spans_words && (used >= share || used + width > 32) {
             at = at.next_multiple_of(32);
         }
         fields[place] = BitField {
@@ -406,7 +406,7 @@ fn lay_out(widths: &[u32], order: &[usize]) -> (Vec<BitField>, usize) {
         };
         at += width;
     }
-    let least = if spread { LEAST_HALVES * 32 } else { 1 };
+    let least = if spans_words { LEAST_HALVES * 32 } else { 1 };
     (fields, at.max(least))
 }
 

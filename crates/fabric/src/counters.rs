@@ -103,7 +103,7 @@ impl Accounting {
     }
 
     /// Takes in verbs that were under way side by side with its own last ones.
-    pub(crate) fn beside(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.verbs += other.verbs;
         self.bytes += other.bytes;
     }

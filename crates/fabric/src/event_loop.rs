@@ -172,8 +172,8 @@ impl Drop for OwnThread {
         self.shift.end();
         // A handler may have held the last of what holds this: then this is the thread itself,
         // which ends as soon as the handler has. A panic of a thread has been printed already.
-        let own = std::thread::current().id();
-        if let Some(handle) = self.handle.take_if(|handle| handle.thread().id() != own) {
+        let thread = std::thread::current().id();
+        if let Some(handle) = self.handle.take_if(|handle| handle.thread().id() != thread) {
             let _ = handle.join();
         }
     }
@@ -325,7 +325,7 @@ mod tests {
     fn rounds_are_the_threads_or_the_applications_and_never_both() {
         let bench = bench();
         let fabrics = bench.thread.thread().id();
-        let own = std::thread::current().id();
+        let thread = std::thread::current().id();
         bench.things.send(7).unwrap();
         assert_eq!(bench.taken.recv(), Ok((7, fabrics)));
         for thing in 10..60 {
@@ -335,7 +335,7 @@ mod tests {
             bench.things.send(thing).unwrap();
             bench.things.send(thing + 100).unwrap();
             assert_eq!(lent.turn(Duration::MAX), Ok(true));
-            assert_eq!(bench.taken.try_recv(), Ok((thing, own)));
+            assert_eq!(bench.taken.try_recv(), Ok((thing, thread)));
             drop(lent);
             assert_eq!(bench.taken.recv(), Ok((thing + 100, fabrics)));
         }

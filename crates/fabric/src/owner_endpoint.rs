@@ -158,10 +158,10 @@ impl OwnerEndpoint {
     fn copy_in(&self, to: RemoteAddr, data: &Buffer) -> Result<()> {
         let offset = self.check(to, data.len() as u64, Rights::WRITE)?;
         self.with(|memory| {
-            let whole = data.len() / 8;
+            let words = data.len() / 8;
             if offset.is_multiple_of(8) {
-                memory.copy_in(offset, &data.words()[..whole])?;
-                return put_bytes(memory, offset + whole as u64 * 8, &data[whole * 8..]);
+                memory.copy_in(offset, &data.words()[..words])?;
+                return put_bytes(memory, offset + words as u64 * 8, &data[words * 8..]);
             }
             put_bytes(memory, offset, data)
         })

@@ -25,18 +25,18 @@ static OWN: Mutex<Option<ProcessId>> = Mutex::new(None);
 impl ProcessId {
     /// This process; `None` if `/proc` does not tell.
     #[must_use]
-    pub fn own() -> Option<Self> {
-        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn current() -> Option<Self> {
+        let mut current = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = std::process::id();
         // A child by `fork` has its parent's.
-        if own.is_none_or(|own| own.pid != pid) {
-            *own = Some(Self {
+        if current.is_none_or(|current| current.pid != pid) {
+            *current = Some(Self {
                 pid,
                 started: started(pid)?,
                 namespace: std::fs::metadata("/proc/self/ns/pid").ok()?.ino(),
             });
         }
-        *own
+        *current
     }
 
     /// The same process from [`ProcessId::to_words`], or from any bytes.
@@ -65,7 +65,7 @@ impl ProcessId {
     /// known: it is in another PID namespace, or the system does not tell. Never waits.
     #[must_use]
     pub fn is_running(self) -> Option<bool> {
-        if Self::own()?.namespace != self.namespace {
+        if Self::current()?.namespace != self.namespace {
             return None;
         }
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
@@ -125,7 +125,7 @@ mod tests {
         ProcessId {
             pid: child.id(),
             started: started(child.id()).unwrap(),
-            namespace: ProcessId::own().unwrap().namespace,
+            namespace: ProcessId::current().unwrap().namespace,
         }
     }
 
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn this_process_runs() {
-        let own = ProcessId::own().unwrap();
-        assert_eq!(own.pid(), std::process::id());
-        assert_eq!(own.is_running(), Some(true));
-        assert_eq!(ProcessId::from_words(own.to_words()), Some(own));
+        let current = ProcessId::current().unwrap();
+        assert_eq!(current.pid(), std::process::id());
+        assert_eq!(current.is_running(), Some(true));
+        assert_eq!(ProcessId::from_words(current.to_words()), Some(current));
     }
 
     #[test]
@@ -160,22 +160,29 @@ mod tests {
 
     #[test]
     fn a_number_that_another_process_has_now_says_nothing() {
-        let own = ProcessId::own().unwrap();
+        let current = ProcessId::current().unwrap();
         let before = ProcessId {
-            started: own.started - 1,
-            ..own
+            started: current.started - 1,
+            ..current
         };
         assert_eq!(before.is_running(), Some(false));
         for pid in [0, u32::MAX] {
-            assert_eq!(ProcessId { pid, ..own }.is_running(), Some(false));
+            assert_eq!(ProcessId { pid, ..current }.is_running(), Some(false));
         }
     }
 
     #[test]
     fn a_process_of_another_namespace_is_unknown() {
-        let own = ProcessId::own().unwrap();
-        let namespace = own.namespace + 1;
-        assert_eq!(ProcessId { namespace, ..own }.is_running(), None);
+        let current = ProcessId::current().unwrap();
+        let namespace = current.namespace + 1;
+        assert_eq!(
+            ProcessId {
+                namespace,
+                ..current
+            }
+            .is_running(),
+            None
+        );
     }
 
     #[test]

@@ -197,8 +197,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     /// last one.
     #[inline]
     pub fn book_beside(&mut self, other: &mut Self) {
-        self.accounting
-            .beside(std::mem::take(&mut other.accounting));
+        self.accounting.merge(std::mem::take(&mut other.accounting));
     }
 
     /// Hands over what was read, and the operation, to be gone on with by

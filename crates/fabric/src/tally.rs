@@ -34,7 +34,7 @@ impl Steps {
 
     /// Books verbs of so many bytes in all that leave with the last step.
     #[inline(always)]
-    pub const fn beside(&mut self, verbs: u32, bytes: u64) {
+    pub const fn add_to_step(&mut self, verbs: u32, bytes: u64) {
         self.verbs += verbs;
         self.bytes += bytes;
     }

@@ -162,9 +162,9 @@ impl<'m> SharedWords<'m> {
             before_access();
             word.load(Ordering::Relaxed)
         };
-        let (whole, rest) = bytes.as_chunks::<8>();
+        let (chunks, rest) = bytes.as_chunks::<8>();
         let mut words = words.iter();
-        let are_equal = whole
+        let are_equal = chunks
             .iter()
             .zip(&mut words)
             .all(|(bytes, word)| load(word) == u64::from_le_bytes(*bytes));
@@ -204,10 +204,10 @@ impl<'m> SharedWords<'m> {
         if shift != 0 {
             return self.copy_in_shifted(first, shift as usize, len, from);
         }
-        let whole = len / 8;
+        let full = len / 8;
         let (to, words) = (
-            self.0[first..first + whole].as_chunks(),
-            from[..whole].as_chunks(),
+            self.0[first..first + full].as_chunks(),
+            from[..full].as_chunks(),
         );
         let store = |(to, word): (&AtomicU64, &u64)| {
             before_access();
@@ -219,7 +219,7 @@ impl<'m> SharedWords<'m> {
         }
         to.1.iter().zip(words.1).for_each(store);
         if !len.is_multiple_of(8) {
-            self.merge(first + whole, (1 << (len % 8 * 8)) - 1, from[whole]);
+            self.merge(first + full, (1 << (len % 8 * 8)) - 1, from[full]);
         }
     }
 

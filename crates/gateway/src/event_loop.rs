@@ -124,8 +124,8 @@ impl EventLoop {
     ) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, end, EventData::new_u64(END), EventFlags::IN)?;
-        let told = &lanes.own.told;
-        epoll::add(&epoll, told, EventData::new_u64(LANE), EventFlags::IN)?;
+        let wakeups = &lanes.local.wakeups;
+        epoll::add(&epoll, wakeups, EventData::new_u64(LANE), EventFlags::IN)?;
         if let Some(listener) = &listener {
             let data = EventData::new_u64(LISTENER);
             epoll::add(&epoll, listener, data, EventFlags::IN)?;
@@ -196,7 +196,7 @@ impl EventLoop {
         }
         if self.lanes.is_long && self.counted_waiting.elapsed() >= COUNTED_AGAIN {
             self.counted_waiting = Instant::now();
-            self.lanes.own.note_waiting(self.waiting().count());
+            self.lanes.local.note_waiting(self.waiting().count());
         }
         if self.looked.elapsed() >= LOOK && self.end_late_ones() {
             self.looked = Instant::now();
@@ -328,7 +328,7 @@ impl EventLoop {
     /// Takes in the connections that the other lane has handed over, and closes those of its own
     /// that make room for newcomers.
     fn receive_others(&mut self) {
-        for connection in self.lanes.own.arrivals() {
+        for connection in self.lanes.local.arrivals() {
             let mut connection = Box::new(connection);
             let place = self.vacant_place();
             connection.watched = connection.wants();
@@ -340,7 +340,7 @@ impl EventLoop {
                 }
             }
         }
-        for _ in 0..self.lanes.own.to_close() {
+        for _ in 0..self.lanes.local.to_close() {
             if let Some(place) = self.longest_waiting() {
                 self.evict_from(place);
             }
@@ -348,12 +348,12 @@ impl EventLoop {
     }
 
     /// Does what the kernel has told of a connection.
-    fn react(&mut self, place: usize, told: EventFlags) {
+    fn react(&mut self, place: usize, events: EventFlags) {
         let Some(mut connection) = self.places.get_mut(place).and_then(Option::take) else {
             return;
         };
         let mut alive = true;
-        if told.contains(EventFlags::OUT) {
+        if events.contains(EventFlags::OUT) {
             alive = connection.send().is_ok();
         }
         let has_input = EventFlags::IN | EventFlags::HUP | EventFlags::ERR;
@@ -369,14 +369,14 @@ impl EventLoop {
             }
             return self.settle(place, connection);
         }
-        if alive && told.intersects(has_input) && takes_input {
+        if alive && events.intersects(has_input) && takes_input {
             let before = connection.input_bytes();
             alive = connection.receive(&mut self.buffer).is_ok();
             if connection.is_long {
                 let received = connection.input_bytes() - before;
                 self.may_receive = self.may_receive.saturating_sub(received);
             }
-        } else if told.intersects(EventFlags::HUP | EventFlags::ERR) {
+        } else if events.intersects(EventFlags::HUP | EventFlags::ERR) {
             // Nobody is there to take the replies that wait.
             alive = false;
         }
@@ -634,7 +634,7 @@ impl EventLoop {
 
 impl Drop for EventLoop {
     fn drop(&mut self) {
-        let left = self.places.iter().flatten().count() + self.lanes.own.arrivals().len();
+        let left = self.places.iter().flatten().count() + self.lanes.local.arrivals().len();
         let left = left as u64;
         self.shared.counts.connected.fetch_sub(left, Relaxed);
     }

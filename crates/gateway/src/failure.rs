@@ -144,8 +144,8 @@ impl Failure {
 
     /// The transaction is discarded because of this.
     pub(crate) fn discards(&self) -> Self {
-        let told = self.to_string();
-        let why = told.split_once(' ').map_or("", |(_, why)| why);
+        let message = self.to_string();
+        let why = message.split_once(' ').map_or("", |(_, why)| why);
         Self::Discarded(why.into())
     }
 
@@ -189,11 +189,11 @@ mod tests {
             Failure::Syntax.discards(),
             Failure::Store(String::new()),
         ] {
-            let told = failure.to_string();
+            let message = failure.to_string();
             assert_eq!(
-                told.split(' ').next(),
+                message.split(' ').next(),
                 Some(CODES[failure.code()]),
-                "{told}"
+                "{message}"
             );
         }
     }

@@ -103,23 +103,23 @@ impl RequestParser {
         is_unauthenticated: bool,
     ) -> Result<Progress, ProtocolError> {
         let is_array = self.too_long.is_some() || input.first() == Some(&b'*');
-        let whole = match input.first() {
+        let request = match input.first() {
             None => return Ok(Progress::Unfinished),
             Some(_) if is_array => self.read_array(input, limits, is_unauthenticated)?,
             Some(_) => self.read_words(input, limits)?,
         };
         if let Some(too_long) = self.too_long {
             let skipped = std::mem::take(&mut self.at);
-            return Ok(match whole {
+            return Ok(match request {
                 Some(_) => Progress::Refused(skipped, too_long),
                 None => Progress::Skipped(skipped),
             });
         }
-        if whole.unwrap_or(input.len()) > limits.request {
+        if request.unwrap_or(input.len()) > limits.request {
             let limit = limits.request;
             return Err(ProtocolError::Request { limit });
         }
-        Ok(whole.map_or(Progress::Unfinished, Progress::Whole))
+        Ok(request.map_or(Progress::Unfinished, Progress::Whole))
     }
 
     /// Bytes that it keeps.
@@ -397,8 +397,8 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>(), at_a_time in 1_usize..40) {
-            let whole = read_all(&bytes, bytes.len().max(1));
-            prop_assert_eq!(read_all(&bytes, at_a_time).is_ok(), whole.is_ok());
+            let at_once = read_all(&bytes, bytes.len().max(1));
+            prop_assert_eq!(read_all(&bytes, at_a_time).is_ok(), at_once.is_ok());
         }
     }
 

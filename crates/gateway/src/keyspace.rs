@@ -269,13 +269,13 @@ fn set_absent(
 /// Puts a record if the key is absent, or the one that it has is dead.
 fn put_absent(table: &Table, key: &[u8], record: &[u8], now: u64) -> farslot::Result<bool> {
     loop {
-        let Some(there) = table.find_or_put(key, record)? else {
+        let Some(existing) = table.find_or_put(key, record)? else {
             return Ok(true);
         };
-        if !is_dead(&there, now) {
+        if !is_dead(&existing, now) {
             return Ok(false);
         }
-        if table.compare_and_set(key, Some(&there), record)? {
+        if table.compare_and_set(key, Some(&existing), record)? {
             return Ok(true);
         }
     }

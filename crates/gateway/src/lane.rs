@@ -16,7 +16,7 @@ pub(crate) struct ConnectionLane {
     /// Connections on their way to it.
     arriving: Mutex<Vec<Connection>>,
     /// Readable when there is something to do.
-    pub(crate) told: OwnedFd,
+    pub(crate) wakeups: OwnedFd,
     /// Bytes that its connections hold.
     held: AtomicUsize,
     /// Bytes that were let go since it was last looked at how many of them the allocator has still,
@@ -32,7 +32,7 @@ pub(crate) struct ConnectionLane {
 /// A lane, and the other one of the two.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    pub(crate) own: Arc<ConnectionLane>,
+    pub(crate) local: Arc<ConnectionLane>,
     pub(crate) other: Arc<ConnectionLane>,
     /// Whether requests of the own one are long.
     pub(crate) is_long: bool,
@@ -42,7 +42,7 @@ impl ConnectionLane {
     fn new() -> rustix::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             arriving: Mutex::default(),
-            told: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wakeups: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             held: AtomicUsize::new(0),
             freed: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
@@ -54,7 +54,7 @@ impl ConnectionLane {
     /// Tells its thread that there is something to do.
     fn tell(&self) {
         // One that was told already is told.
-        let _ = rustix::io::write(&self.told, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wakeups, &1_u64.to_ne_bytes());
     }
 
     /// Closes one of its connections for a newcomer, if one has waited for long.
@@ -81,7 +81,7 @@ impl ConnectionLane {
 
     /// The connections that were handed to it.
     pub(crate) fn arrivals(&self) -> Vec<Connection> {
-        let _ = rustix::io::read(&self.told, &mut [0; 8]);
+        let _ = rustix::io::read(&self.wakeups, &mut [0; 8]);
         let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *arriving)
     }
@@ -91,8 +91,8 @@ impl Lanes {
     /// Both of a thread: that of short requests, and that of long ones.
     pub(crate) fn new() -> rustix::io::Result<[Self; 2]> {
         let [short, long] = [ConnectionLane::new()?, ConnectionLane::new()?];
-        let of = |own: &Arc<ConnectionLane>, other: &Arc<ConnectionLane>, is_long| Self {
-            own: Arc::clone(own),
+        let of = |local: &Arc<ConnectionLane>, other: &Arc<ConnectionLane>, is_long| Self {
+            local: Arc::clone(local),
             other: Arc::clone(other),
             is_long,
         };
@@ -108,7 +108,7 @@ impl Lanes {
     /// Gives a connection to the other lane.
     pub(crate) fn hand_over(&self, connection: Connection) {
         let held = connection.counted;
-        self.own.held.fetch_sub(held, Relaxed);
+        self.local.held.fetch_sub(held, Relaxed);
         self.other.held.fetch_add(held, Relaxed);
         let arriving = &self.other.arriving;
         let mut arriving = arriving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,8 +119,8 @@ impl Lanes {
 
     /// Notes that a connection holds so many bytes, and no longer those that were counted.
     pub(crate) fn count(&self, counted: &mut usize, held: usize) {
-        self.own.held.fetch_add(held, Relaxed);
-        self.own.held.fetch_sub(*counted, Relaxed);
+        self.local.held.fetch_add(held, Relaxed);
+        self.local.held.fetch_sub(*counted, Relaxed);
         if held != *counted {
             // A buffer that has doubled, time and again, has let go less than it has now.
             self.let_go(held.max(*counted));
@@ -130,14 +130,14 @@ impl Lanes {
 
     /// Notes that so many bytes were freed.
     pub(crate) fn let_go(&self, bytes: usize) {
-        self.own.freed.fetch_add(bytes, Relaxed);
+        self.local.freed.fetch_add(bytes, Relaxed);
     }
 
     /// Has what was freed go back to the system where it would be more than `most` with what both
     /// hold. What was freed is often what is held next: so it is looked at how much is left of it,
     /// once in `step` bytes.
     pub(crate) fn bound_freed(&self, most: usize, step: usize) {
-        let lanes = [&self.own, &self.other];
+        let lanes = [&self.local, &self.other];
         let sum = |of: fn(&ConnectionLane) -> &AtomicUsize| -> usize {
             lanes.iter().map(|lane| of(lane).load(Relaxed)).sum()
         };
@@ -159,7 +159,7 @@ impl Lanes {
 
     /// Those of the own one.
     pub(crate) fn own_held(&self) -> usize {
-        self.own.held.load(Relaxed)
+        self.local.held.load(Relaxed)
     }
 
     /// Whether it is for this one to close connections where both hold too much.

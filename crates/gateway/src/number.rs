@@ -60,8 +60,8 @@ fn decimal(text: &str) -> Option<i128> {
         Some((digits, exponent)) => (digits, exponent.parse::<i16>().ok()?),
         None => (number, 0),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let all: Vec<u8> = [whole, fraction].concat().into_bytes();
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all: Vec<u8> = [integer, fraction].concat().into_bytes();
     if all.is_empty() || all.len() > 36 || !all.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -84,7 +84,7 @@ pub(crate) fn add(one: Number, other: Number) -> Option<String> {
         let sum = one + other;
         let scale = 10_i128.pow(FRACTION);
         if (sum / scale).abs() < MOST_WHOLE {
-            let (whole, fraction) = (
+            let (integer, fraction) = (
                 sum.unsigned_abs() / scale as u128,
                 sum.unsigned_abs() % scale as u128,
             );
@@ -92,7 +92,7 @@ pub(crate) fn add(one: Number, other: Number) -> Option<String> {
             let digits = format!("{fraction:017}");
             let digits = digits.trim_end_matches('0');
             let point = if digits.is_empty() { "" } else { "." };
-            return Some(format!("{sign}{whole}{point}{digits}"));
+            return Some(format!("{sign}{integer}{point}{digits}"));
         }
     }
     let binary = |number| match number {

@@ -69,7 +69,7 @@ impl SlowRequestLog {
     /// The latest ones, as SLOWLOG GET tells of them.
     pub(crate) fn latest(&self, count: usize) -> Reply<'static> {
         let text = |bytes: &[u8]| Reply::Bulk(Bytes::copied(bytes));
-        let mut told = self.last.map(|entry| {
+        let mut entries = self.last.map(|entry| {
             let arguments = entry.arguments.iter().map(|argument| text(argument));
             Reply::Array(vec![
                 Reply::Integer(entry.number),
@@ -80,8 +80,8 @@ impl SlowRequestLog {
                 text(&entry.name),
             ])
         });
-        told.truncate(count);
-        Reply::Array(told)
+        entries.truncate(count);
+        Reply::Array(entries)
     }
 
     /// The latest ones, for a page that anybody may read who reaches it: without their arguments.
@@ -122,8 +122,8 @@ fn shortened(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
             _ if has_secret && place > 0 => b"(redacted)".to_vec(),
             0 => argument.to_vec(),
             more => {
-                let told = format!("... ({more} more bytes)");
-                [&argument[..ARGUMENT], told.as_bytes()].concat()
+                let cut_mark = format!("... ({more} more bytes)");
+                [&argument[..ARGUMENT], cut_mark.as_bytes()].concat()
             }
         });
     }
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn arguments_are_shortened_as_by_redis() {
         let long = [b'v'; ARGUMENT + 7];
-        let told = shortened(&[b"SET", &long[..ARGUMENT], &long]);
-        assert_eq!(told[1], &long[..ARGUMENT]);
+        let kept = shortened(&[b"SET", &long[..ARGUMENT], &long]);
+        assert_eq!(kept[1], &long[..ARGUMENT]);
         let cut = [&long[..ARGUMENT], b"... (7 more bytes)"].concat();
-        assert_eq!(told[2], cut);
+        assert_eq!(kept[2], cut);
         assert_eq!(shortened(&[&b"k"[..]; ARGUMENTS]).len(), ARGUMENTS);
         let many = shortened(&[&b"k"[..]; ARGUMENTS + 1]);
         assert_eq!(many.len(), ARGUMENTS);
@@ -158,9 +158,9 @@ mod tests {
             &[b"AUTH", b"user", b"secret"],
             &[b"hello", b"3", b"AUTH", b"user", b"secret"],
         ] {
-            let told = shortened(request);
-            assert_eq!(told[0], request[0]);
-            assert!(told[1..].iter().all(|argument| argument == b"(redacted)"));
+            let kept = shortened(request);
+            assert_eq!(kept[0], request[0]);
+            assert!(kept[1..].iter().all(|argument| argument == b"(redacted)"));
         }
     }
 }

@@ -141,7 +141,7 @@ impl Weight {
     }
 
     /// The value is put in a reply; returns its bytes.
-    const fn told(&mut self) -> usize {
+    const fn reply_bytes(&mut self) -> usize {
         self.is_shared = true;
         self.value
     }
@@ -197,35 +197,35 @@ impl<'r> Step<'r> {
     pub(crate) fn weigh(&self, weight: &mut Weight) -> usize {
         let value = weight.value;
         match self {
-            Self::Get | Self::GetRange(..) => weight.told(),
+            Self::Get | Self::GetRange(..) => weight.reply_bytes(),
             Self::Exists | Self::Length | Self::Type | Self::TimeToLive(_) => 0,
             Self::Delete => {
                 weight.value = 0;
                 0
             }
             Self::GetDelete => {
-                let told = weight.told();
+                let reply_bytes = weight.reply_bytes();
                 weight.value = 0;
-                told
+                reply_bytes
             }
             Self::GetExpire(_) => {
                 weight.changed(value);
-                weight.told()
+                weight.reply_bytes()
             }
             Self::Expire { .. } | Self::Persist => {
                 weight.changed(value);
                 0
             }
             Self::Set(set) => {
-                let told = match set.reply {
-                    SetReply::Previous => weight.told(),
+                let reply_bytes = match set.reply {
+                    SetReply::Previous => weight.reply_bytes(),
                     SetReply::Status | SetReply::Flag => 0,
                 };
                 let is_set_always = set.only.is_none();
                 let set = set.value.len();
                 weight.is_shared = true;
                 weight.changed(if is_set_always { set } else { set.max(value) });
-                told
+                reply_bytes
             }
             Self::Append(more) => {
                 weight.changed_in_place((value + more.len()).min(LONGEST_VALUE));
@@ -387,19 +387,19 @@ fn range<'r>(value: Option<&Bytes<'r>>, start: i64, end: i64) -> Reply<'r> {
 }
 
 fn add<'r>(slot: &mut Slot<'r>, by: i64) -> Result<Reply<'r>, Failure> {
-    let there = match &slot.entry {
+    let current = match &slot.entry {
         None => 0,
         Some(entry) => number::integer(&entry.value).ok_or(Failure::NoInteger)?,
     };
-    let sum = there.checked_add(by).ok_or(Failure::Overflow)?;
+    let sum = current.checked_add(by).ok_or(Failure::Overflow)?;
     slot.set_value(Bytes::copied(itoa::Buffer::new().format(sum).as_bytes()));
     Ok(Reply::Integer(sum))
 }
 
 fn add_float<'r>(slot: &mut Slot<'r>, by: number::Number) -> Result<Reply<'r>, Failure> {
-    let there = slot.entry.as_ref().map_or(&b"0"[..], |entry| &entry.value);
-    let there = number::float(there).ok_or(Failure::NoFloat)?;
-    let sum = number::add(there, by).ok_or(Failure::NoFiniteSum)?;
+    let current = slot.entry.as_ref().map_or(&b"0"[..], |entry| &entry.value);
+    let current = number::float(current).ok_or(Failure::NoFloat)?;
+    let sum = number::add(current, by).ok_or(Failure::NoFiniteSum)?;
     let sum = Bytes::copied(sum.as_bytes());
     slot.set_value(sum.clone());
     Ok(Reply::Bulk(sum))
@@ -409,12 +409,12 @@ fn expire(slot: &mut Slot<'_>, at: u64, only: ExpireOnly) -> bool {
     let Some(entry) = &slot.entry else {
         return false;
     };
-    let there = entry.expiry;
+    let current = entry.expiry;
     // A key that never expires does so later than any other.
-    let refused = only.without && there != 0
-        || only.with && there == 0
-        || only.later && (there == 0 || at <= there)
-        || only.earlier && there != 0 && at >= there;
+    let refused = only.without && current != 0
+        || only.with && current == 0
+        || only.later && (current == 0 || at <= current)
+        || only.earlier && current != 0 && at >= current;
     if !refused {
         slot.set_expiry(ExpiryChange::At(at));
     }
@@ -430,10 +430,10 @@ fn time_to_live<'r>(slot: &Slot<'r>, notation: TimeNotation) -> Reply<'r> {
     }
     let from = if notation.absolute { 0 } else { slot.now };
     let millis = entry.expiry.saturating_sub(from);
-    let told = if notation.millis {
+    let remaining = if notation.millis {
         millis
     } else {
         (millis.saturating_add(500)) / 1_000
     };
-    Reply::Integer(i64::try_from(told).unwrap_or(i64::MAX))
+    Reply::Integer(i64::try_from(remaining).unwrap_or(i64::MAX))
 }

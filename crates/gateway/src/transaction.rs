@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn a_queue_has_bounds() {
-        let told = |queue: &mut Queue, bytes: &[u8], asked: Option<&Request<'_>>| {
+        let reply_to = |queue: &mut Queue, bytes: &[u8], asked: Option<&Request<'_>>| {
             queue.push(bytes, asked).unwrap_err().to_string()
         };
         let mut queue = Queue::new(0);
         queue.push(&vec![b'v'; MOST_BYTES], None).unwrap();
         let expected = "ERR the transaction would have 16777217 bytes, and the limit is 16777216";
-        assert_eq!(told(&mut queue, b"v", None), expected);
+        assert_eq!(reply_to(&mut queue, b"v", None), expected);
         let mut queue = Queue::new(0);
         let keys = Request::Keyspace(DatabaseCommand::Keys(b"*"));
         for _ in 0..MOST_VISITS {
@@ -132,12 +132,12 @@ mod tests {
         }
         let expected =
             "ERR the transaction would have 33 commands over a whole database, and the limit is 32";
-        assert_eq!(told(&mut queue, b"KEYS *", Some(&keys)), expected);
+        assert_eq!(reply_to(&mut queue, b"KEYS *", Some(&keys)), expected);
         for _ in MOST_VISITS..MOST_COMMANDS {
             queue.push(b"", None).unwrap();
         }
         let expected = "ERR the transaction would have 65537 commands, and the limit is 65536";
-        assert_eq!(told(&mut queue, b"", None), expected);
+        assert_eq!(reply_to(&mut queue, b"", None), expected);
     }
 
     #[test]

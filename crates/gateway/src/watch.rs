@@ -163,9 +163,9 @@ impl WatchList {
         let mut new = keys.to_vec();
         new.sort_unstable();
         new.dedup();
-        let there = self.keys.iter().filter(|of| of.database == database);
-        let there: HashSet<&[u8]> = there.map(|of| &*of.key).collect();
-        new.retain(|key| !there.contains(key));
+        let watched = self.keys.iter().filter(|of| of.database == database);
+        let watched: HashSet<&[u8]> = watched.map(|of| &*of.key).collect();
+        new.retain(|key| !watched.contains(key));
         new
     }
 

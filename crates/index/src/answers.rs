@@ -196,7 +196,7 @@ impl<'a, One> Answers<'a, One> {
                 first: small.first + numbers,
                 ..small
             }),
-            Self::One(number, told) => Self::One(number + numbers, told),
+            Self::One(number, answer) => Self::One(number + numbers, answer),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a, One> Answers<'a, One> {
     pub fn map_one<Other>(self, map: impl FnOnce(usize, One) -> Other) -> Answers<'a, Other> {
         match self {
             Self::Small(small) => Answers::Small(small),
-            Self::One(number, told) => Answers::One(number, map(number, told)),
+            Self::One(number, answer) => Answers::One(number, map(number, answer)),
         }
     }
 }
@@ -245,9 +245,9 @@ mod tests {
             let words = [value.len() as u64, 0, word, 0];
             assert!(kept.keep(SmallAnswers::new(first, (&ENDS, &words), value)));
         }
-        let mut told = Vec::new();
+        let mut given = Vec::new();
         kept.behind(10).each(|number, value| {
-            told.push((number, value.map(<[u8]>::to_vec)));
+            given.push((number, value.map(<[u8]>::to_vec)));
         });
         let some = |number, value: &[u8]| (number, Some(value.to_vec()));
         let expected = [
@@ -258,7 +258,7 @@ mod tests {
             (15, None),
             some(16, b"ab"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(given, expected);
         let mut values = Vec::new();
         kept.behind(0).each_value(|_, value| values.extend(value));
         assert_eq!(values.len(), 4);

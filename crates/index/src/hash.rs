@@ -69,8 +69,8 @@ pub const fn scale(hash: u64, range: u64) -> u64 {
 #[inline]
 #[must_use]
 pub fn word_of(bytes: &[u8]) -> u64 {
-    if let Ok(whole) = <[u8; 8]>::try_from(bytes) {
-        return u64::from_le_bytes(whole);
+    if let Ok(word) = <[u8; 8]>::try_from(bytes) {
+        return u64::from_le_bytes(word);
     }
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);

@@ -26,7 +26,7 @@ pub(crate) fn leave(endpoint: &impl Endpoint, at: RemoteAddr, mark: u64) {
         from: at,
         len: BYTES,
     };
-    let (Some(offset), Some(process)) = (view.offset_of(piece), ProcessId::own()) else {
+    let (Some(offset), Some(process)) = (view.offset_of(piece), ProcessId::current()) else {
         return;
     };
     let note = note(process, mark);
@@ -57,7 +57,7 @@ fn running_process(endpoint: &impl Endpoint, at: RemoteAddr, mark: u64) -> Optio
         len: BYTES,
     })?);
     let process = ProcessId::from_words([words(0), words(1), words(2)])?;
-    let is_other = words(3) == note(process, mark)[3] && ProcessId::own() != Some(process);
+    let is_other = words(3) == note(process, mark)[3] && ProcessId::current() != Some(process);
     (is_other && process.is_running() == Some(true)).then_some(process.pid())
 }
 

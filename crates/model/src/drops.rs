@@ -134,11 +134,11 @@ fn all_matches_general(table: TableLoad, extent: DropExtent, powers: &mut EulerP
 
 /// All matches, when the key filled the last slot but one: t_k is zero up to the very last term.
 fn all_matches_but_one(slots: u64, extent: DropExtent, powers: &mut EulerPowers) -> Drops {
-    let whole = DropExtent {
+    let untruncated = DropExtent {
         negligible: 0.0,
         ..extent
     };
-    let mut drops = runs(slots, slots - 2, whole, powers);
+    let mut drops = runs(slots, slots - 2, untruncated, powers);
     for value in &mut drops.values {
         *value = -*value;
     }

@@ -346,8 +346,8 @@ mod tests {
         ) {
             let objective = if latency { Objective::Latency } else { Objective::Throughput };
             let best = prices(&sizes, objective, load).cheapest();
-            let own = price_of(&sizes, objective, load, best.inline_bytes);
-            prop_assert!((best.cost_ns / own - 1.0).abs() < 1e-12);
+            let price = price_of(&sizes, objective, load, best.inline_bytes);
+            prop_assert!((best.cost_ns / price - 1.0).abs() < 1e-12);
             // 0 is the table whose records are all out of band; the largest record's size is the
             // one that holds them all.
             for inline in (0..=1024).step_by(8) {
@@ -372,8 +372,8 @@ mod tests {
                         let unused = memory - candidate.memory_bytes;
                         prop_assert!(unused > -1e-6 && unused < 2048.0 / 16384.0, "{candidate:?}");
                         prop_assert!(candidate.load <= MOST_LOAD + 1e-9);
-                        let own = price_of(&sizes, Objective::Throughput, candidate.load, candidate.inline_bytes);
-                        prop_assert!((candidate.cost_ns / own - 1.0).abs() < 0.02, "{candidate:?} {own}");
+                        let price = price_of(&sizes, Objective::Throughput, candidate.load, candidate.inline_bytes);
+                        prop_assert!((candidate.cost_ns / price - 1.0).abs() < 0.02, "{candidate:?} {price}");
                     }
                 }
                 Err(ModelError::TooLittleMemory { least_bytes, .. }) => {

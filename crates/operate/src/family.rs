@@ -158,8 +158,8 @@ fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
 
 /// The labels in braces; nothing if there are none.
 fn labels_of(sample: &Sample, bound: Option<&str>) -> String {
-    let own = sample.labels.iter().map(|(name, value)| (*name, &**value));
-    let all = own.chain(bound.map(|bound| ("le", bound)));
+    let labels = sample.labels.iter().map(|(name, value)| (*name, &**value));
+    let all = labels.chain(bound.map(|bound| ("le", bound)));
     let all: Vec<_> = all
         .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
         .collect();

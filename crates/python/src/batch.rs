@@ -225,9 +225,9 @@ impl Batch<'_> {
         let keys = Input::of(keys, self.key)?;
         let values = Input::of(values, self.value)?;
         let len = same_number(&keys, &values)?;
-        let there = Output::values(py, len, self.value, dtype, out)?;
+        let stored = Output::values(py, len, self.value, dtype, out)?;
         let found = Output::mask(py, len)?;
-        let (width, zero_padded) = (there.rows.width, there.rows.zero_padded);
+        let (width, zero_padded) = (stored.rows.width, stored.rows.zero_padded);
         if zero_padded && !values.fit_strings(width) {
             let most = ByteCount(width);
             let message = format!("some values have more than {most}, or end in a zero byte");
@@ -275,11 +275,11 @@ impl Batch<'_> {
             };
             py.detach(|| self.clients.with(put))
                 .map_err(|failure| failure.raise(py))?;
-            there.rows.store(py, &range, &rows);
+            stored.rows.store(py, &range, &rows);
             found.rows.store(py, &range, &present);
         }
         failed.check(py)?;
-        Ok((there.array, found.array))
+        Ok((stored.array, found.array))
     }
 
     /// Puts records, or replaces the values of keys that are there: for each, whether the key is

@@ -187,15 +187,15 @@ pub(crate) fn open_options(
         (None, false) => Some(Trust::Pinned(pins)),
         (None, true) => None,
     };
-    let own = match (&certificate, &key) {
+    let identity = match (&certificate, &key) {
         (Some(certificate), Some(key)) => Some((&certificate[..], &key[..])),
         (None, None) => None,
         _ => return Err(PyTypeError::new_err("tls_cert and tls_key belong together")),
     };
     if let Some(trust) = trust {
-        let tls = TlsClient::new(&trust, own).map_err(|error| raise(py, error.into()))?;
+        let tls = TlsClient::new(&trust, identity).map_err(|error| raise(py, error.into()))?;
         open.tls = Some(tls);
-    } else if own.is_some() {
+    } else if identity.is_some() {
         let message = "tls_cert needs tls_ca or tls_pin: nothing says which nodes are trusted";
         return Err(PyTypeError::new_err(message));
     }

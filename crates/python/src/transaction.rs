@@ -78,16 +78,16 @@ impl Transaction {
     }
 
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        let own = this.get();
-        own.check_own()?;
-        if own.under_way.is_any() {
+        let transaction = this.get();
+        transaction.check_own()?;
+        if transaction.under_way.is_any() {
             return Err(PyValueError::new_err(
                 "the transaction is under way already",
             ));
         }
         let py = this.py();
-        let begin = || Ok(own.store.get()?.begin()?);
-        let begun = py.detach(|| own.under_way.begin(begin));
+        let begin = || Ok(transaction.store.get()?.begin()?);
+        let begun = py.detach(|| transaction.under_way.begin(begin));
         begun.map_err(|failure| failure.raise(py))?;
         Ok(this)
     }
@@ -121,11 +121,11 @@ impl Transaction {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let own = table.get();
-        let key = own.key.encode(key)?;
+        let typed = table.get();
+        let key = typed.key.encode(key)?;
         let found = self.step(table, |t, name| t.get(name, &key))?;
         match found {
-            Some(value) => own.value.decode(table.py(), &value).map(Some),
+            Some(value) => typed.value.decode(table.py(), &value).map(Some),
             None => Ok(default),
         }
     }
@@ -135,15 +135,15 @@ impl Transaction {
         table: &Bound<'py, RawTable>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
-        let own = table.get();
-        let keys = keys.try_iter()?.map(|key| own.key.encode(&key?));
+        let typed = table.get();
+        let keys = keys.try_iter()?.map(|key| typed.key.encode(&key?));
         let keys: Vec<Encoded> = keys.collect::<PyResult<_>>()?;
         let found = self.step(table, |t, name| {
             let keys: Vec<_> = keys.iter().map(|key| (name, &**key)).collect();
             t.get_many(&keys)
         })?;
         let values = found.into_iter().map(|value| {
-            let value = value.map(|value| own.value.decode(table.py(), &value));
+            let value = value.map(|value| typed.value.decode(table.py(), &value));
             value.transpose()
         });
         values.collect()
@@ -183,12 +183,12 @@ impl Transaction {
         limit: Option<usize>,
         reverse: bool,
     ) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        let (py, own) = (table.py(), table.get());
-        let given = GivenRange::new(&own.key, start, stop, reverse)?;
+        let (py, typed) = (table.py(), table.get());
+        let given = GivenRange::new(&typed.key, start, stop, reverse)?;
         let most = limit.unwrap_or(usize::MAX);
         let found = self.step(table, |t, name| t.scan(name, given.range(), most))?;
         let pairs = found.iter().map(|(key, value): &Pair| {
-            Ok((own.key.decode(py, key)?, own.value.decode(py, value)?))
+            Ok((typed.key.decode(py, key)?, typed.value.decode(py, value)?))
         });
         pairs.collect()
     }
@@ -208,14 +208,14 @@ pub(crate) fn transact(store: &Bound<'_, RawStore>, body: Py<PyAny>) -> PyResult
     // What the last run of the body has raised, and whether it is to be run no more.
     let (mut raised, mut stops) = (None, false);
     let end = py.detach(|| -> Result<Option<Py<PyAny>>, Failure> {
-        let own = store.get()?;
-        let end = own.transaction(|t| {
+        let opened = store.get()?;
+        let end = opened.transaction(|t| {
             let mut is_lost = false;
             if !stops {
                 raised = None;
                 // The body has it meanwhile. What is here instead is aborted already: a process
                 // that the body forks has nothing else to end, and nothing to send for that.
-                let mut none = own.begin()?;
+                let mut none = opened.begin()?;
                 none.abort();
                 let returned = Python::attach(|py| -> PyResult<Py<PyAny>> {
                     let lent = Transaction {

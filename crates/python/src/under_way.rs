@@ -92,8 +92,8 @@ impl ActiveTransaction {
     ) -> Result<T, Failure> {
         let number = self.number();
         KEPT.with_borrow_mut(|all| {
-            let own = all.iter_mut().find(|kept| kept.number == number);
-            work(&mut own.ok_or(Failure::NoTransaction)?.transaction)
+            let entry = all.iter_mut().find(|kept| kept.number == number);
+            work(&mut entry.ok_or(Failure::NoTransaction)?.transaction)
         })
     }
 }

@@ -96,8 +96,8 @@ impl Policy {
     }
 
     /// Notes whether a READ told.
-    pub(crate) fn note(&self, told: bool) {
-        let failed = if told { 0.0 } else { 1.0 };
+    pub(crate) fn note(&self, answered: bool) {
+        let failed = if answered { 0.0 } else { 1.0 };
         let failing = self.failing.get();
         let failing = failing + (failed - failing) * WEIGHT;
         self.failing.set(failing);
@@ -113,11 +113,11 @@ mod tests {
     use super::*;
 
     /// How many of so many lookups begin with a READ.
-    fn reads(policy: &Policy, lookups: u32, told: impl Fn(u32) -> bool) -> u32 {
+    fn reads(policy: &Policy, lookups: u32, answered: impl Fn(u32) -> bool) -> u32 {
         let read = (0..lookups).filter(|lookup| {
             let reads = policy.reads_next();
             if reads {
-                policy.note(told(*lookup));
+                policy.note(answered(*lookup));
             }
             reads
         });
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn what_a_call_costs_decides() {
         // Of 10 READs 4 do not tell.
-        let told = |lookup: u32| lookup % 10 >= 4;
+        let answered = |lookup: u32| lookup % 10 >= 4;
         for (call_cost, pay) in [
             (0.0, false),
             (1.0, false),
@@ -146,7 +146,7 @@ mod tests {
             (20.0, true),
         ] {
             let policy = Policy::new(PolicyOptions::default(), call_cost);
-            reads(&policy, 1000, told);
+            reads(&policy, 1000, answered);
             assert_eq!(policy.prefers_reads(), pay, "{call_cost}");
         }
         let calls = Policy::new(PolicyOptions::CALLS, 2.0);

@@ -34,13 +34,13 @@ pub(crate) fn decoded(part: &[u8]) -> Vec<(String, String)> {
 /// The first name by which two have not the same, and what they have.
 pub(crate) fn difference(
     ours: &[(String, String)],
-    theirs: &[(String, String)],
+    peer: &[(String, String)],
 ) -> Option<(String, String, String)> {
     let of = |terms: &[(String, String)], name: &str| {
         let found = terms.iter().find(|(known, _)| known == name);
         found.map_or_else(|| "not known".to_owned(), |(_, value)| value.clone())
     };
-    let mut names = ours.iter().chain(theirs).map(|(name, _)| name);
-    let name = names.find(|name| of(ours, name) != of(theirs, name))?;
-    Some((name.clone(), of(ours, name), of(theirs, name)))
+    let mut names = ours.iter().chain(peer).map(|(name, _)| name);
+    let name = names.find(|name| of(ours, name) != of(peer, name))?;
+    Some((name.clone(), of(ours, name), of(peer, name)))
 }

@@ -220,11 +220,11 @@ impl Job {
         let ours = agreement::decoded(&all[0]);
         for (rank, part) in (0..).zip(&all) {
             let found = agreement::difference(&ours, &agreement::decoded(part));
-            if let Some((what, ours, theirs)) = found {
+            if let Some((what, ours, peer)) = found {
                 return Err(JobError::Disagreement {
                     what,
                     rank,
-                    theirs,
+                    peer,
                     ours,
                 });
             }
@@ -349,15 +349,11 @@ fn gather_ranks(
 /// Why rank 0 refuses one that came.
 fn refusal(payload: &[u8]) -> JobError {
     match *payload.as_chunks::<4>().0 {
-        [rank, theirs, ranks] => {
-            let [rank, theirs, ranks] = [rank, theirs, ranks].map(u32::from_le_bytes);
-            match theirs == ranks {
+        [rank, peer, ranks] => {
+            let [rank, peer, ranks] = [rank, peer, ranks].map(u32::from_le_bytes);
+            match peer == ranks {
                 true => JobError::SameRank { rank, ranks },
-                false => JobError::OtherRanks {
-                    rank,
-                    theirs,
-                    ranks,
-                },
+                false => JobError::OtherRanks { rank, peer, ranks },
             }
         }
         _ => JobError::Malformed {

@@ -94,7 +94,7 @@ fn a_rank_that_dies_is_named_to_all_others() {
 #[test]
 fn strangers_are_turned_away_and_absent_ranks_are_counted() {
     let (listener, address) = rendezvous();
-    let mut stranger = None;
+    let mut intruder = None;
     std::thread::scope(|scope| {
         let root = scope.spawn(|| {
             let launch = Launch {
@@ -106,7 +106,7 @@ fn strangers_are_turned_away_and_absent_ranks_are_counted() {
         while !root.is_finished() {
             if let Ok(mut stream) = TcpStream::connect(&address) {
                 let _ = stream.write_all(&[0xff; 64]);
-                stranger = Some(stream);
+                intruder = Some(stream);
             }
             std::thread::sleep(PAUSE);
         }
@@ -123,7 +123,7 @@ fn strangers_are_turned_away_and_absent_ranks_are_counted() {
             "{refused:?}"
         );
     });
-    drop(stranger);
+    drop(intruder);
     assert_eq!(
         Job::join(launch(2, 2, &address)).map(drop),
         Err(JobError::NoSuchRank { rank: 2, ranks: 2 })
@@ -176,8 +176,8 @@ fn a_rank_that_comes_when_the_job_has_begun_is_told_so() {
     let mut first = first.join().unwrap();
     // One that says nothing, and one that is no rank, keep nobody else waiting for long.
     let silent = TcpStream::connect(address).unwrap();
-    let mut stranger = TcpStream::connect(address).unwrap();
-    stranger.write_all(&[0xff; 64]).unwrap();
+    let mut intruder = TcpStream::connect(address).unwrap();
+    intruder.write_all(&[0xff; 64]).unwrap();
     for (rank, ranks) in [(1, 2), (0, 2), (2, 3)] {
         let end = match rank {
             // Rank 0 would listen itself.
@@ -189,7 +189,7 @@ fn a_rank_that_comes_when_the_job_has_begun_is_told_so() {
             _ => assert_eq!(end, Err(JobError::HasBegun { rank, ranks: 2 })),
         }
     }
-    drop((silent, stranger));
+    drop((silent, intruder));
     // The job goes on.
     let others = std::thread::spawn(move || other.all_gather(b"other"));
     let all = first.all_gather(b"first").unwrap();
@@ -238,7 +238,7 @@ fn a_job_begins_where_another_one_is_about_to_end() {
 fn ranks_that_were_told_of_other_numbers_are_refused() {
     let refused = Err(JobError::OtherRanks {
         rank: 1,
-        theirs: 2,
+        peer: 2,
         ranks: 3,
     });
     assert_eq!(joined(&[(0, 3), (1, 2)]), [refused.clone(), refused]);
@@ -253,11 +253,11 @@ fn what_ranks_have_is_compared_and_all_hear_of_a_difference() {
             let (meeting, long) = (&meeting, &long);
             scope.spawn(move || {
                 let mut job = join(rank, 3, meeting);
-                let own = format!("{long}{}", rank / 2);
+                let model = format!("{long}{}", rank / 2);
                 assert_eq!(job.agree(&[("model", long), ("way", "new\nline")]), Ok(()));
                 let Err(JobError::Disagreement {
                     what, rank: other, ..
-                }) = job.agree(&[("model", "a"), ("property", &own)])
+                }) = job.agree(&[("model", "a"), ("property", &model)])
                 else {
                     panic!("they differ behind what is shown")
                 };

@@ -140,9 +140,9 @@ impl<'o, 'r> Coalesced<'o, 'r> {
             _ => None,
         };
         // Whether the key was there at first, and whether the updates met it.
-        let there = changed != is_put(number);
-        let met = there || led.clone().any(is_put);
-        let mut new = !there;
+        let present = changed != is_put(number);
+        let met = present || led.clone().any(is_put);
+        let mut new = !present;
         let mut telling = |number: usize| match self.all[number] {
             Operation::Get(_) => done(number, Ok(Outcome::Value(value.map(Value::from)))),
             Operation::Put(..) => done(number, Ok(Outcome::Changed(std::mem::take(&mut new)))),
@@ -198,22 +198,22 @@ mod tests {
             }
             Operation::Put(key, value) => Outcome::Changed(map.insert(key, value).is_none()),
             Operation::FindOrPut(key, value) => {
-                let there = map.get(key).copied();
-                if there.is_none() {
+                let present = map.get(key).copied();
+                if present.is_none() {
                     map.insert(key, value);
                 }
-                Outcome::Value(there.map(Value::from))
+                Outcome::Value(present.map(Value::from))
             }
             Operation::Update(key, value) => {
-                Outcome::Changed(map.get_mut(key).map(|there| *there = value).is_some())
+                Outcome::Changed(map.get_mut(key).map(|present| *present = value).is_some())
             }
             Operation::Replace(key, expected, value) => {
-                let there = map.get_mut(key).filter(|there| **there == expected);
-                Outcome::Changed(there.map(|there| *there = value).is_some())
+                let present = map.get_mut(key).filter(|present| **present == expected);
+                Outcome::Changed(present.map(|present| *present = value).is_some())
             }
             Operation::Remove(key) => Outcome::Changed(map.remove(key).is_some()),
             Operation::RemoveIf(key, expected) => {
-                let is_there = map.get(key).is_some_and(|there| *there == expected);
+                let is_there = map.get(key).is_some_and(|present| *present == expected);
                 Outcome::Changed(is_there && map.remove(key).is_some())
             }
         }
@@ -242,11 +242,11 @@ mod tests {
     proptest! {
         #[test]
         fn some_order_of_the_operations_on_a_key_explains_all_answers(
-            there in proptest::collection::btree_map(0..KEYS.len(), 0..VALUES.len(), 0..3),
+            present in proptest::collection::btree_map(0..KEYS.len(), 0..VALUES.len(), 0..3),
             operations in proptest::collection::vec(operation(), 0..7),
             failing in 0_usize..8,
         ) {
-            let map: Map<'_> = there.iter().map(|(key, value)| (KEYS[*key], VALUES[*value])).collect();
+            let map: Map<'_> = present.iter().map(|(key, value)| (KEYS[*key], VALUES[*value])).collect();
             let table = RefCell::new(map.clone());
             let calls = std::cell::Cell::new(0);
             let session = |run: &[Operation<'static>], done: &mut dyn FnMut(usize, Result<Outcome>)| {

@@ -40,8 +40,8 @@ impl DuoOwners {
     fn at(&self, place: TableLocation, layout: &DuoLayout) -> Result<Arc<SharedOwner>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(_, owner)| owner.strong_count() > 0);
-        let mut there = known.iter().filter(|(of, _)| *of == place);
-        if let Some(owner) = there.find_map(|(_, owner)| owner.upgrade()) {
+        let mut owners = known.iter().filter(|(of, _)| *of == place);
+        if let Some(owner) = owners.find_map(|(_, owner)| owner.upgrade()) {
             return Ok(owner);
         }
         let owner = Arc::new(SharedOwner {

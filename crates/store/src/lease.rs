@@ -66,7 +66,7 @@ pub(crate) struct Leased {
     /// Tables that are made of segments.
     pooled: RefCell<Vec<Rc<Pooled>>>,
     /// The same endpoint, for who goes on beside a verb.
-    own: Weak<Self>,
+    weak: Weak<Self>,
     /// By the nodes' numbers, on the words that name the only writers: for verbs that change
     /// memory.
     fences: RefCell<Vec<Option<Lease>>>,
@@ -74,12 +74,12 @@ pub(crate) struct Leased {
 
 impl Leased {
     pub(crate) fn new(inner: AnyEndpoint) -> Rc<Self> {
-        Rc::new_cyclic(|own| Self {
+        Rc::new_cyclic(|weak| Self {
             inner,
             leases: RefCell::default(),
             several: RefCell::default(),
             pooled: RefCell::default(),
-            own: Weak::clone(own),
+            weak: Weak::clone(weak),
             fences: RefCell::default(),
         })
     }
@@ -277,19 +277,20 @@ impl Leased {
 
     /// Takes back segments of a node that its tables do not need; false if none is free then.
     pub(crate) async fn reclaim(&self, node: NodeId, scope: ReclaimScope) -> bool {
-        let (Ok(catalog), Some(own)) = (Catalog::new(&self.inner, node), self.own.upgrade()) else {
+        let (Ok(catalog), Some(endpoint)) = (Catalog::new(&self.inner, node), self.weak.upgrade())
+        else {
             return false;
         };
         let others = RefCell::new(Vec::new());
         let heap_of = |record: &TableRecord| {
             let layout = pool::pooled(&record.scheme)?;
             let table = table_at(node, record);
-            let known = own.pooled_at(table);
+            let known = endpoint.pooled_at(table);
             if known.is_none_or(|known| known.id != record.id) {
-                own.reach(node, record, Some(own.now()));
-                others.borrow_mut().extend(own.pooled_at(table));
+                endpoint.reach(node, record, Some(endpoint.now()));
+                others.borrow_mut().extend(endpoint.pooled_at(table));
             }
-            Some(layout.heap(Rc::clone(&own), table))
+            Some(layout.heap(Rc::clone(&endpoint), table))
         };
         let reclaimed = catalog.reclaim_segments(scope, heap_of).await;
         let others = others.take();

@@ -68,8 +68,11 @@ impl MeasuredSession {
         result.inspect_err(|error| self.counted.failed(error.kind()))
     }
 
-    fn note_failure<T>(&self, told: &Answers<'_, std::result::Result<T, impl Borrow<StoreError>>>) {
-        if let Answers::One(_, Err(error)) = told {
+    fn note_failure<T>(
+        &self,
+        answers: &Answers<'_, std::result::Result<T, impl Borrow<StoreError>>>,
+    ) {
+        if let Answers::One(_, Err(error)) = answers {
             self.counted.failed(error.borrow().kind());
         }
     }

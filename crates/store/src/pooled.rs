@@ -201,7 +201,7 @@ impl Pooled {
         data: Buffer,
     ) -> std::result::Result<PostedVerbs, PostError> {
         let len = data.len();
-        let pieces = match self.whole(endpoint, Piece { from: to, len }) {
+        let pieces = match self.pieces_of(endpoint, Piece { from: to, len }) {
             Ok(pieces) => pieces,
             Err(PieceLookupError::Yet) => {
                 return Err(PostError::QueueFull(Verb::Write { to, data }));
@@ -248,7 +248,10 @@ impl Pooled {
         at: RemoteAddr,
         verb: impl Fn(RemoteAddr) -> Verb,
     ) -> std::result::Result<PostedVerbs, PostError> {
-        match self.whole(endpoint, Piece { from: at, len: 8 }).as_deref() {
+        match self
+            .pieces_of(endpoint, Piece { from: at, len: 8 })
+            .as_deref()
+        {
             Ok([word]) => endpoint
                 .post(verb(word.from))
                 .map(PostedVerbs::One)
@@ -263,7 +266,7 @@ impl Pooled {
     }
 
     /// Where all of a piece lies.
-    fn whole(
+    fn pieces_of(
         &self,
         endpoint: &AnyEndpoint,
         piece: Piece,

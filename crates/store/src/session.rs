@@ -125,17 +125,17 @@ pub(crate) fn look_up(
             Answers::Small(small) => small.each(|number, value| {
                 others.push((number, Ok(value.map(Value::from))));
             }),
-            Answers::One(number, told) => {
-                others.push((number, told.map(|value| value.map(Value::from))));
+            Answers::One(number, outcome) => {
+                others.push((number, outcome.map(|value| value.map(Value::from))));
             }
         });
         done(Answers::Small(kept.behind(first)));
-        for (number, told) in &others {
-            let told = match told {
+        for (number, outcome) in &others {
+            let outcome = match outcome {
                 Ok(value) => Ok(value.as_deref()),
                 Err(error) => Err(error.clone()),
             };
-            done(Answers::One(first + number, told));
+            done(Answers::One(first + number, outcome));
         }
     }
 }
@@ -153,9 +153,9 @@ pub(crate) fn run_batch(
         return batch(done);
     }
     let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
-    batch(&mut |told| match told {
+    batch(&mut |answers| match answers {
         Outcomes::Small(small) if kept.keep(small) => {}
-        told => told.each_of(operations, |number, outcome| {
+        answers => answers.each_of(operations, |number, outcome| {
             others.push((number, outcome.map(Outcome::detached)));
         }),
     });

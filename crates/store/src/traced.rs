@@ -121,8 +121,8 @@ impl<'o> Failures<'o> {
         Self(open.as_ref().map(|open| &*open.span), Cell::new(0))
     }
 
-    fn look<T>(&self, told: &Answers<'_, std::result::Result<T, impl Borrow<StoreError>>>) {
-        if let (Some(span), Answers::One(_, Err(error))) = (self.0, told) {
+    fn look<T>(&self, answers: &Answers<'_, std::result::Result<T, impl Borrow<StoreError>>>) {
+        if let (Some(span), Answers::One(_, Err(error))) = (self.0, answers) {
             if self.1.get() == 0 {
                 note_failure(span, error.borrow());
             }

@@ -89,8 +89,8 @@ impl TurnSchedule {
 /// Lets another thread run, if this is one of those that take turns, and returns when it is this
 /// one's turn again.
 pub(crate) fn pass_on() {
-    let own = OWN.with_borrow(Clone::clone);
-    let Some((turns, thread)) = own else {
+    let current = OWN.with_borrow(Clone::clone);
+    let Some((turns, thread)) = current else {
         return;
     };
     let mut state = turns.lock();

@@ -303,9 +303,9 @@ impl Context {
                 )));
             }
         };
-        let own = self.own_certificate()?;
-        let own = own.as_ref().map(|(chain, key)| (&**chain, &**key));
-        Ok(TlsClient::new(&trust, own).map_err(StoreError::from)?)
+        let identity = self.own_certificate()?;
+        let identity = identity.as_ref().map(|(chain, key)| (&**chain, &**key));
+        Ok(TlsClient::new(&trust, identity).map_err(StoreError::from)?)
     }
 
     /// How a store is opened, with the secret and the certificates where the address needs them.

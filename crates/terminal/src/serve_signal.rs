@@ -21,11 +21,11 @@ pub enum ServeSignal {
 /// # Errors
 /// Of installing the signal handlers.
 pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<ServeSignal>> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut wanted = vec![SIGINT, SIGTERM];
     wanted.extend(reloads.then_some(SIGHUP));
     let mut signals = Signals::new(wanted).map_err(Failure::io("signals"))?;
-    let on_signal = tell.clone();
+    let on_signal = sender.clone();
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let what = match signal {
@@ -42,8 +42,8 @@ pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<ServeSi
         std::thread::spawn(move || {
             let mut ignored = [0; 64];
             while matches!(std::io::stdin().read(&mut ignored), Ok(1..)) {}
-            let _ = tell.send(ServeSignal::End);
+            let _ = sender.send(ServeSignal::End);
         });
     }
-    Ok(told)
+    Ok(receiver)
 }

@@ -29,9 +29,9 @@ impl<E: Endpoint> Transaction<'_, E> {
         }
         let mut parts = self.parts()?;
         let home = home_of(lock).unwrap_or(0);
-        let own = parts.remove(&home).unwrap_or_default();
+        let home_part = parts.remove(&home).unwrap_or_default();
         let others: Vec<_> = parts.into_iter().collect();
-        match self.database.decide(lock, &own, &others).await {
+        match self.database.decide(lock, &home_part, &others).await {
             Ok(OwnerStatus::Done) => {}
             Ok(OwnerStatus::Aborted) => return Err(TxnError::LeaseOver { lock }),
             Ok(OwnerStatus::Full) => {

@@ -335,7 +335,7 @@ impl<E: Endpoint> Database<E> {
     pub(crate) async fn decide(
         &self,
         lock: Lock,
-        own: &[u8],
+        home_part: &[u8],
         others: &[(u8, Vec<u8>)],
     ) -> Result<OwnerStatus, RpcError> {
         let home = home_of(lock).unwrap_or(0);
@@ -346,7 +346,7 @@ impl<E: Endpoint> Database<E> {
         let request = OwnerRequest::Decide {
             lock,
             done,
-            own,
+            home_part,
             others: others.collect(),
         };
         let reply = self.call(home, &request, 1).await;
@@ -421,10 +421,10 @@ impl<E: Endpoint> Database<E> {
             (OwnerStatus::Locked, mut rest) => {
                 let object = rest.word().map(ObjectId).ok_or(RemoteError::BadReply)?;
                 let by = rest.holder().ok_or(RemoteError::BadReply)?;
-                let mut own = 0..self.tables.borrow().len() as u64;
-                let table = own.find(|own| {
-                    let own = self.table(TableId(*own));
-                    own.is_ok_and(|own| own.node == node && own.object == object)
+                let mut ids = 0..self.tables.borrow().len() as u64;
+                let table = ids.find(|id| {
+                    let table = self.table(TableId(*id));
+                    table.is_ok_and(|table| table.node == node && table.object == object)
                 });
                 let table = TableId(table.unwrap_or(u64::MAX));
                 if by.is_over {
@@ -443,8 +443,8 @@ impl<E: Endpoint> Database<E> {
     /// Most bytes of a key of a node's tables.
     fn longest_key(&self, node: u8) -> usize {
         let tables = self.tables.borrow();
-        let own = tables.iter().filter(|table| table.node == node);
-        let keys = own.map(|table| usize::from(table.structure.key_bytes()));
+        let on_node = tables.iter().filter(|table| table.node == node);
+        let keys = on_node.map(|table| usize::from(table.structure.key_bytes()));
         keys.max().unwrap_or(0)
     }
 

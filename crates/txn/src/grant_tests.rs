@@ -145,9 +145,9 @@ fn is_denied<T>(end: &std::result::Result<T, Fault>) -> bool {
 
 #[test]
 fn a_client_of_another_grant_ends_no_transaction_and_learns_nothing_of_it() {
-    let [own, other, operator] = clients();
+    let [holder, other, operator] = clients();
     let mut node = Node::new();
-    let lock = node.lock(&own, TABLES[0], b"key");
+    let lock = node.lock(&holder, TABLES[0], b"key");
     let mut part = Vec::new();
     let write = Write {
         object: TABLES[0].0,
@@ -178,32 +178,32 @@ fn a_client_of_another_grant_ends_no_transaction_and_learns_nothing_of_it() {
     let end = node.turn(&other, |mut turn| turn.commit(lock, &[], &own_part));
     assert!(end.is_err());
     // Its client commits it.
-    let end = node.turn(&own, |mut turn| turn.decide(lock, &part, &forged));
+    let end = node.turn(&holder, |mut turn| turn.decide(lock, &part, &forged));
     assert_eq!(end, Ok(OwnerStatus::Done));
     // What is left to do elsewhere is told to those who may do anything, and to its own grant.
-    let told = |node: &mut Node, client: &Client| {
-        let told = node.turn(client, |mut turn| turn.resolve(lock, 1, 1_000));
-        told.expect("an answer")
+    let resolved = |node: &mut Node, client: &Client| {
+        let resolved = node.turn(client, |mut turn| turn.resolve(lock, 1, 1_000));
+        resolved.expect("an answer")
     };
-    assert_eq!(told(&mut node, &other), [OwnerStatus::Running as u8]);
+    assert_eq!(resolved(&mut node, &other), [OwnerStatus::Running as u8]);
     node.turn(&other, |mut turn| turn.forget(lock, Some(1)));
     node.now += 1_000_000_000;
     assert_eq!(node.turn(&other, |turn| turn.unfinished(100)).len(), 1);
-    for client in [&own, &operator] {
-        assert_eq!(told(&mut node, client)[1..], part);
+    for client in [&holder, &operator] {
+        assert_eq!(resolved(&mut node, client)[1..], part);
         assert!(node.turn(client, |turn| turn.unfinished(100)).len() > 1);
     }
-    node.turn(&own, |mut turn| turn.forget(lock, Some(1)));
-    assert_eq!(told(&mut node, &own), [OwnerStatus::Aborted as u8]);
+    node.turn(&holder, |mut turn| turn.forget(lock, Some(1)));
+    assert_eq!(resolved(&mut node, &holder), [OwnerStatus::Aborted as u8]);
 }
 
 #[test]
 fn a_commit_needs_the_right_to_read_what_it_reads_and_to_change_what_it_changes() {
-    let [own, ..] = clients();
+    let [holder, ..] = clients();
     let mut node = Node::new();
-    let lock = node.lock(&own, TABLES[0], b"key");
-    assert_eq!(node.turn(&own, |mut turn| turn.abort(lock)), Ok(()));
-    let opened = node.turn(&own, |mut turn| turn.open(0)).expect("names");
+    let lock = node.lock(&holder, TABLES[0], b"key");
+    assert_eq!(node.turn(&holder, |mut turn| turn.abort(lock)), Ok(()));
+    let opened = node.turn(&holder, |mut turn| turn.open(0)).expect("names");
     let name = Reader(&opened[1..]).lock().expect("a name");
     let commit = |node: &mut Node, to: ObjectId| {
         let (mut part, key) = (Vec::new(), &b"key"[..]);
@@ -221,7 +221,7 @@ fn a_commit_needs_the_right_to_read_what_it_reads_and_to_change_what_it_changes(
             key,
             version: None,
         };
-        node.turn(&own, |mut turn| turn.commit(name, &[seen], &part))
+        node.turn(&holder, |mut turn| turn.commit(name, &[seen], &part))
     };
     assert_eq!(
         commit(&mut node, TABLES[0]),
@@ -232,7 +232,7 @@ fn a_commit_needs_the_right_to_read_what_it_reads_and_to_change_what_it_changes(
 
 #[test]
 fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
-    let [own, other, _] = clients();
+    let [holder, other, _] = clients();
     let mut node = Node::new();
     node.owner = Owner::new(
         Arc::new(Two),
@@ -244,7 +244,7 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
     let part = [0; 400];
     let others = [(1, &part[..])];
     for (client, table, ends) in [
-        (&own, TABLES[0], [OwnerStatus::Done, OwnerStatus::Full]),
+        (&holder, TABLES[0], [OwnerStatus::Done, OwnerStatus::Full]),
         (&other, TABLES[1], [OwnerStatus::Done, OwnerStatus::Full]),
     ] {
         for (number, expected) in ends.into_iter().enumerate() {
@@ -257,16 +257,16 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
 
 #[test]
 fn who_meets_a_lock_is_told_of_its_home() {
-    let [own, _, operator] = clients();
+    let [holder, _, operator] = clients();
     let mut node = Node::new();
-    let opened = node.turn(&own, |mut turn| turn.open(0)).expect("names");
+    let opened = node.turn(&holder, |mut turn| turn.open(0)).expect("names");
     let lock = Reader(&opened[1..]).lock().expect("a name");
     let home = TransactionHome {
         incarnation: 99,
         nodes: 3,
         at: 2,
     };
-    let locked = node.turn(&own, |mut turn| {
+    let locked = node.turn(&holder, |mut turn| {
         turn.lock((lock, home), true, (TABLES[0].0, b"key"), 64)
     });
     locked.expect("a lock");
@@ -274,12 +274,12 @@ fn who_meets_a_lock_is_told_of_its_home() {
         epoch: lock.epoch + 1,
         ..lock
     };
-    let told = node.turn(&operator, |mut turn| {
+    let answer = node.turn(&operator, |mut turn| {
         turn.lock((met, home), true, (TABLES[0].0, b"key"), 64)
     });
-    let told = told.expect("an answer");
-    assert_eq!(told[0], OwnerStatus::Locked as u8);
-    let holder = Reader(&told[1..]).holder();
+    let answer = answer.expect("an answer");
+    assert_eq!(answer[0], OwnerStatus::Locked as u8);
+    let holder = Reader(&answer[1..]).holder();
     let expected = LockHolder {
         lock,
         is_over: false,

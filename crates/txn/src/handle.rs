@@ -90,7 +90,7 @@ impl<E: Endpoint> Handle<E> {
             }),
             filled: Condvar::new(),
         });
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (tell, started) = std::sync::mpsc::sync_channel(1);
         let shared = Arc::new(QueueCloser(Arc::clone(&queue)));
         let work = move || match open() {
             Ok(database) => {
@@ -103,7 +103,7 @@ impl<E: Endpoint> Handle<E> {
             .name("farslot-txn".into())
             .spawn(work);
         drop(thread.map_err(|_| TxnError::Closed)?);
-        told.recv().map_err(|_| TxnError::Closed)??;
+        started.recv().map_err(|_| TxnError::Closed)??;
         Ok(Self(shared))
     }
 
@@ -141,11 +141,11 @@ impl<E: Endpoint> Handle<E> {
         work: impl AsyncFnOnce(Rc<Database<E>>) -> Result<T, TxnError> + Send + 'static,
     ) -> AnswerFuture<T> {
         let answer = Arc::new(Mutex::new(Answer::None(None)));
-        let told = AnswerSender(Arc::clone(&answer));
+        let answer_sender = AnswerSender(Arc::clone(&answer));
         let job: Job<E> = Box::new(move |database| {
             Box::pin(async move {
                 let end = work(database).await;
-                told.tell(end);
+                answer_sender.tell(end);
             })
         });
         let mut state = self.0.0.state();

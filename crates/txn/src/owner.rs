@@ -74,13 +74,13 @@ fn answer(
         OwnerRequest::Decide {
             lock,
             done,
-            own,
+            home_part,
             others,
         } => {
             for done in done {
                 turn.forget(done, None);
             }
-            turn.decide(lock, own, &others)?
+            turn.decide(lock, home_part, &others)?
         }
         OwnerRequest::Commit {
             lock,

@@ -59,8 +59,8 @@ impl<E: Endpoint> Transaction<'_, E> {
             let pairs = leaf.pairs.iter();
             let pairs = pairs.map(|(key, value)| (&key[..], &value[..]));
             let mut pairs: BTreeMap<&[u8], &[u8]> = pairs.collect();
-            let own = self.entries.iter().filter(|entry| entry.table == table);
-            for entry in own.filter(|entry| leaf.covers(&entry.key)) {
+            let changed = self.entries.iter().filter(|entry| entry.table == table);
+            for entry in changed.filter(|entry| leaf.covers(&entry.key)) {
                 match &entry.change {
                     Some(Change::Set(value)) => pairs.insert(&entry.key, value),
                     Some(Change::Remove) => pairs.remove(&*entry.key),
@@ -101,11 +101,11 @@ impl<E: Endpoint> Transaction<'_, E> {
     /// what it had read.
     pub(crate) fn unlocked_leaves(&self) -> impl Iterator<Item = &LeafRead> {
         self.leaves.iter().filter(|read| {
-            let mut own = self
+            let mut changed = self
                 .entries
                 .iter()
                 .filter(|entry| entry.table == read.table);
-            !own.any(|entry| read.leaf.covers(&entry.key))
+            !changed.any(|entry| read.leaf.covers(&entry.key))
         })
     }
 }

@@ -402,7 +402,7 @@ impl<'t> RequestTurn<'t> {
     fn hold(&mut self, lock: Lock, object: u64, held: &[u8], promised: u64) {
         let until = self.now.saturating_add(self.owner.options.lease);
         let grant = self.grant();
-        let own = self
+        let held_by = self
             .books
             .held
             .entry(lock.word())
@@ -413,16 +413,19 @@ impl<'t> RequestTurn<'t> {
                 keys: BTreeMap::new(),
             });
         let mut is_new = false;
-        let sum = own.keys.entry((object, held.into())).or_insert_with(|| {
-            is_new = true;
-            0
-        });
+        let sum = held_by
+            .keys
+            .entry((object, held.into()))
+            .or_insert_with(|| {
+                is_new = true;
+                0
+            });
         *sum += promised;
         if is_new || promised > 0 {
             let noted = BookChange::Holds {
                 lock: lock.word(),
-                home: own.home,
-                grant: own.grant.as_deref(),
+                home: held_by.home,
+                grant: held_by.grant.as_deref(),
                 object,
                 held,
                 promised,
@@ -487,10 +490,10 @@ impl<'t> RequestTurn<'t> {
     pub(crate) fn decide(
         &mut self,
         lock: Lock,
-        own: &[u8],
+        home_part: &[u8],
         others: &[(u8, &[u8])],
     ) -> Result<OwnerStatus, Fault> {
-        let writes = writes_of(own).ok_or(Fault::Refused(MALFORMED))?;
+        let writes = writes_of(home_part).ok_or(Fault::Refused(MALFORMED))?;
         #[cfg(test)]
         if self.owner.is_blind() {
             return self.decide_blindly(&writes);
@@ -540,15 +543,15 @@ impl<'t> RequestTurn<'t> {
     /// Whether a decision of so many bytes may be kept for the caller.
     fn has_room_for(&self, bytes: usize) -> bool {
         let options = &self.owner.options;
-        let (mut all, mut own) = (bytes, bytes);
+        let (mut all, mut of_grant) = (bytes, bytes);
         for decided in self.books.decided.values() {
             let kept: usize = decided.parts.iter().map(|(_, part)| part.len()).sum();
             all += kept;
             if decided.grant.as_deref() == self.caller.grant() {
-                own += kept;
+                of_grant += kept;
             }
         }
-        let fits = all <= options.decision_bytes && own <= options.decision_bytes / 2;
+        let fits = all <= options.decision_bytes && of_grant <= options.decision_bytes / 2;
         fits && self.books.decided.len() < options.decisions
     }
 

@@ -53,7 +53,7 @@ pub(crate) enum OwnerRequest<'b> {
         lock: Lock,
         /// Transactions whose parts have all been applied: their decisions may be forgotten.
         done: Vec<Lock>,
-        own: &'b [u8],
+        home_part: &'b [u8],
         others: Vec<(u8, &'b [u8])>,
     },
     /// Commit a transaction that has no lock, and has read and changes keys of this node only: if
@@ -287,14 +287,14 @@ impl<'b> OwnerRequest<'b> {
             Self::Decide {
                 lock,
                 done,
-                own,
+                home_part,
                 others,
             } => {
                 to.byte(2).word(lock.word()).half(done.len() as u16);
                 done.iter().for_each(|done| {
                     to.word(done.word());
                 });
-                to.word(own.len() as u64).bytes(own);
+                to.word(home_part.len() as u64).bytes(home_part);
                 for (node, part) in others {
                     to.byte(*node).word(part.len() as u64).bytes(part);
                 }
@@ -347,7 +347,7 @@ impl<'b> OwnerRequest<'b> {
                 let lock = from.lock()?;
                 let done = from.half()?;
                 let done: Option<_> = (0..done).map(|_| from.lock()).collect();
-                let (done, own) = (done?, from.part()?);
+                let (done, home_part) = (done?, from.part()?);
                 let mut others = Vec::new();
                 while !from.0.is_empty() {
                     others.push((from.byte()?, from.part()?));
@@ -355,7 +355,7 @@ impl<'b> OwnerRequest<'b> {
                 Self::Decide {
                     lock,
                     done,
-                    own,
+                    home_part,
                     others,
                 }
             }
@@ -456,7 +456,7 @@ mod tests {
             OwnerRequest::Decide {
                 lock,
                 done: vec![lock, lock],
-                own: &part,
+                home_part: &part,
                 others: vec![(3, &part), (4, b"")],
             },
             OwnerRequest::Commit {

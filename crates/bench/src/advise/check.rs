@@ -442,7 +442,7 @@ impl<'r> SchemeCheck<'r> {
     ) -> Result<CheckRow> {
         let question = self.question;
         // Those that are there.
-        let there = self.records.first(self.there());
+        let populated = self.records.first(self.populated());
         let rankings = if question.skew > 0.0 { RANKINGS } else { 1 };
         let ask = |ranking: u32| match question.skew {
             0.0 => Ask::Mixed {
@@ -450,7 +450,7 @@ impl<'r> SchemeCheck<'r> {
             },
             skew => Ask::MixedPopular {
                 hit_ratio: question.hit_ratio,
-                popularity: Zipf::new(there.count(), skew),
+                popularity: Zipf::new(populated.count(), skew),
                 ranking,
             },
         };
@@ -461,7 +461,7 @@ impl<'r> SchemeCheck<'r> {
         let experiment = |ranking, threads, width, lookups: u64| {
             Ok::<_, BenchError>(Experiment {
                 table: table()?,
-                records: there.clone(),
+                records: populated.clone(),
                 ask: ask(ranking),
                 answer,
                 threads,
@@ -503,7 +503,7 @@ impl<'r> SchemeCheck<'r> {
     }
 
     /// Records that are looked up: linear tables are filled on.
-    fn there(&self) -> u32 {
+    fn populated(&self) -> u32 {
         match self.ranked.plan.reads {
             Reads::Linear { .. } | Reads::Sealed { .. } => self.count,
             Reads::Cuckoo { sealed: true, .. } => self.count,

@@ -412,7 +412,7 @@ fn linear_put_of(
     let slots = linear_slots(layout, read_slots);
     let records = out_of_band(question, plan)?;
     let put = |write| linear_put(costs, table, slots, records, write);
-    let whole = |bytes| record_bytes(0, bytes) as f64;
+    let record = |bytes| record_bytes(0, bytes) as f64;
     Ok(match plan.kind {
         SlotKind::Word => put(LinearWrite::Word)?,
         SlotKind::Pair => put(LinearWrite::Pair)?,
@@ -420,7 +420,7 @@ fn linear_put_of(
         SlotKind::Heap | SlotKind::Signatures => put(LinearWrite::Out(question.written_bytes()))?,
         SlotKind::Hybrid => {
             let room = layout.inline_bytes as usize;
-            let (bytes, share) = question.mean_beyond(room, whole);
+            let (bytes, share) = question.mean_beyond(room, record);
             let (all, _) = question.mean_beyond(0, |bytes| bytes as f64);
             let (larger, _) = question.mean_beyond(room, |bytes| bytes as f64);
             let smaller = (all - larger * share) / (1.0 - share).max(f64::MIN_POSITIVE);

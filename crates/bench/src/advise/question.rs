@@ -315,9 +315,9 @@ impl AdviceQuestion {
         if self.values.len() == 1 {
             return (self.mean_beyond(0, |bytes| bytes as f64).0, 1.0);
         }
-        let whole = |bytes: usize| (bytes + 8).next_multiple_of(8);
-        let (bytes, _) = self.mean_beyond(0, |bytes| whole(bytes) as f64);
-        let (long, _) = self.mean_beyond(0, |bytes| f64::from(u8::from(whole(bytes) > 2048)));
+        let padded = |bytes: usize| (bytes + 8).next_multiple_of(8);
+        let (bytes, _) = self.mean_beyond(0, |bytes| padded(bytes) as f64);
+        let (long, _) = self.mean_beyond(0, |bytes| f64::from(u8::from(padded(bytes) > 2048)));
         (bytes, 1.0 + long)
     }
 

@@ -132,10 +132,13 @@ mod tests {
                 let mix = Mix { found: 80 };
                 let (words, inserts) = span.draw(mix, 9, (rank, ranks), &mut random);
                 assert_eq!(words.len() as u64, inserts * 5);
-                let (old, own): (Vec<u64>, Vec<u64>) =
+                let (old, unique): (Vec<u64>, Vec<u64>) =
                     words.into_iter().partition(|word| before.contains(word));
-                assert_eq!((own.len() as u64, old.len() as u64), (inserts, inserts * 4));
-                inserted.extend(own);
+                assert_eq!(
+                    (unique.len() as u64, old.len() as u64),
+                    (inserts, inserts * 4)
+                );
+                inserted.extend(unique);
             }
             assert_eq!(inserted.len(), 128);
             assert_eq!(inserted.into_iter().collect::<HashSet<_>>(), new);

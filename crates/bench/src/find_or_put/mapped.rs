@@ -36,12 +36,12 @@ impl MappedSet {
             0,
         )?;
         let name = format!("find-or-put-{}-{set}", std::process::id());
-        let own = Node::serve(&name, &[region(layout)])?;
+        let node = Node::serve(&name, &[region(layout)])?;
         let rank = ranks.rank();
         let mut nodes = Vec::new();
         for (of, name) in ranks.gather_names(&name)?.iter().enumerate() {
             nodes.push(match of == rank {
-                true => own.clone(),
+                true => node.clone(),
                 false => shm::attach(name, Rights::ALL)?,
             });
         }
@@ -110,7 +110,12 @@ impl Subject for MappedSet {
 
     fn renew(&mut self, rank: usize) -> Result<()> {
         // Zeros are an empty set. Ranks without memory of their own have none to clear.
-        for word in self.words.get(rank).into_iter().flat_map(|own| own.iter()) {
+        for word in self
+            .words
+            .get(rank)
+            .into_iter()
+            .flat_map(|words| words.iter())
+        {
             word.store(0, Ordering::Relaxed);
         }
         Ok(())

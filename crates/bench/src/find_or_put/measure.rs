@@ -113,9 +113,9 @@ impl FillingSet<'_> {
         let mut full = 0;
         let (seed, span) = (self.options.seed, self.span(load));
         let place = (ranks.rank() as u64, ranks.ranks() as u64);
-        let own = draw::share(self.present..span.first, place);
-        for first in own.clone().step_by(FILLED_TOGETHER as usize) {
-            let some = first..own.end.min(first + FILLED_TOGETHER);
+        let share = draw::share(self.present..span.first, place);
+        for first in share.clone().step_by(FILLED_TOGETHER as usize) {
+            let some = first..share.end.min(first + FILLED_TOGETHER);
             let words: Vec<u64> = some.map(|number| draw::element(seed, number)).collect();
             let answers = subject.find_or_put_all(&words)?;
             expect(answers, words.len() as u64)?;

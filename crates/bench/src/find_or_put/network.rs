@@ -30,7 +30,7 @@ pub(super) fn chunks(nic: NicModel) -> Result<ChunkSizes> {
 pub struct NetworkSet {
     /// Serves this process's part.
     _agent: Agent,
-    own: MappedWords,
+    lent: MappedWords,
     executor: Executor<TcpEndpoint>,
     set: SharedWordSet<TcpEndpoint>,
 }
@@ -62,7 +62,7 @@ impl NetworkSet {
         ranks.meet()?;
         Ok(Self {
             _agent: agent,
-            own: mapped()?,
+            lent: mapped()?,
             executor: Executor::new(endpoint),
             set,
         })
@@ -75,7 +75,7 @@ impl Subject for NetworkSet {
     }
 
     fn renew(&mut self, _rank: usize) -> Result<()> {
-        for word in self.own.iter() {
+        for word in self.lent.iter() {
             word.store(0, Ordering::Relaxed);
         }
         // What it has learnt of the load is of the set before.

@@ -84,9 +84,9 @@ impl SimulatedSet {
             .collect();
         let mut simulation = Simulation::new(world.clone());
         let mut ranks = Vec::new();
-        for (rank, own) in nodes.iter().enumerate() {
-            let client = simulation.add_client(world.host_of(*own), Limits::default());
-            let parts = nodes.iter().map(|node| match node == own {
+        for (rank, home) in nodes.iter().enumerate() {
+            let client = simulation.add_client(world.host_of(*home), Limits::default());
+            let parts = nodes.iter().map(|node| match node == home {
                 true => Part::Simulated(world.node_handle(*node), RegionId(0)),
                 false => Part::of_node(*node),
             });
@@ -140,8 +140,8 @@ impl SimulatedSet {
         let ranks = self.ranks.len() as u64;
         let before = self.present..span.first;
         let (filled, _) = self.together(|number, rank| {
-            let own = draw::share(before.clone(), (number as u64, ranks));
-            let words: Vec<u64> = own.map(|number| draw::element(seed, number)).collect();
+            let share = draw::share(before.clone(), (number as u64, ranks));
+            let words: Vec<u64> = share.map(|number| draw::element(seed, number)).collect();
             let new = words.len() as u64;
             asked(Rc::clone(&rank.set), words, new)
         })?;

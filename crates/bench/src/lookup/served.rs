@@ -267,10 +267,10 @@ impl StoreBench<'_> {
         memory.reads.push(self.fabric.reads(&lines)?);
         let scheme = filled.point.scheme.name();
         let refused = self.refused.entry(scheme).or_default();
-        let there = 0..self.records;
+        let present = 0..self.records;
         let absent = self.records..u64::MAX;
         for (samples, numbers, are_there) in [
-            (Some(&mut filled.hits), there, true),
+            (Some(&mut filled.hits), present, true),
             (filled.misses.as_mut(), absent, false),
         ] {
             let Some(samples) = samples else { continue };

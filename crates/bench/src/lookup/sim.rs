@@ -85,14 +85,16 @@ pub fn simulated(
         reads: BTreeMap::new(),
         rows: Vec::new(),
     };
-    let whole = options.schemes.iter().any(|scheme| scheme.is_built());
+    let any_is_built = options.schemes.iter().any(|scheme| scheme.is_built());
     for load in &options.loads {
         let written = bench.predicted(*load, false)?;
         // The advisor takes cuckoo tables too for sealed where all may be.
-        let whole = whole.then(|| bench.predicted(*load, true)).transpose()?;
+        let built = any_is_built
+            .then(|| bench.predicted(*load, true))
+            .transpose()?;
         for scheme in options.schemes_at(*load) {
-            let predicted = match (scheme.is_built(), &whole) {
-                (true, Some(whole)) => whole,
+            let predicted = match (scheme.is_built(), &built) {
+                (true, Some(built)) => built,
                 _ => &written,
             };
             let point = LoadPoint {

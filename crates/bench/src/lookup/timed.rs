@@ -101,14 +101,14 @@ pub(super) fn writes(table: &Table, keys: &[[u8; 8]], refused: &mut Refused) -> 
         write().map(|()| rate(keys.len(), since))
     };
     let rates = [
-        timed(&mut || Ok(table.update_many(&pairs, |_, there| answers.see(there))?))?,
+        timed(&mut || Ok(table.update_many(&pairs, |_, present| answers.see(present))?))?,
         timed(&mut || {
             Ok(table.find_or_put_many(&pairs, |number, was| {
                 answers.see(was == Some(pairs[number].1));
             })?)
         })?,
         // A key that was drawn twice is there once.
-        timed(&mut || Ok(table.remove_many(&slices, |_, there| removed += u64::from(there))?))?,
+        timed(&mut || Ok(table.remove_many(&slices, |_, present| removed += u64::from(present))?))?,
         timed(&mut || {
             let done = table.put_many(&pairs, |_, new| put += u64::from(new));
             for (number, error) in done.err().into_iter().flatten() {

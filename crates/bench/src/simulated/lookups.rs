@@ -82,8 +82,8 @@ impl Ask {
             } => {
                 let rank = u64::from(popularity.draw(random));
                 // A prime above all counts: other ranks are other records.
-                let spread = (rank + 1) * 2_654_435_761 + u64::from(*ranking) * 1_000_003;
-                (spread % u64::from(records.count())) as u32
+                let permuted = (rank + 1) * 2_654_435_761 + u64::from(*ranking) * 1_000_003;
+                (permuted % u64::from(records.count())) as u32
             }
             _ => random.random_range(0..records.count()),
         };

@@ -48,7 +48,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         output::note(format_args!("removed {}", output::counted(removed, "key")));
     }
-    absent.told()
+    absent.report()
 }
 
 /// Removes keys side by side. One that stands there twice may be absent the second time.

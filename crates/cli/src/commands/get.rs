@@ -97,7 +97,7 @@ pub fn run(mut args: Args, context: &Context) -> Result<()> {
     if let Some(mut records) = records {
         records.finish()?;
     }
-    absent.told()
+    absent.report()
 }
 
 /// The values of keys, in their order.
@@ -124,7 +124,7 @@ fn one(args: &Args, context: &Context) -> Result<()> {
         let found = found.map(|(value, _)| value);
         found.or(or).into_iter().collect()
     };
-    let told = if context.json {
+    let printed = if context.json {
         let mut answer = answer(args, &key, &values);
         if let Some(left) = left {
             answer.insert("expires_in_seconds".into(), left.as_secs_f64().into());
@@ -133,12 +133,12 @@ fn one(args: &Args, context: &Context) -> Result<()> {
     } else {
         write_values(args, &values)
     };
-    told?;
+    printed?;
     let mut absent = Absent::default();
     if values.is_empty() {
         absent.note(&args.table, &key);
     }
-    absent.told()
+    absent.report()
 }
 
 fn answer(args: &Args, key: &[u8], values: &[Vec<u8>]) -> Map<String, Value> {

@@ -98,7 +98,7 @@ impl Absent {
     ///
     /// # Errors
     /// [`Failure::Told`] if there was one.
-    pub(super) fn told(&self) -> Result<()> {
+    pub(super) fn report(&self) -> Result<()> {
         if self.0 > MOST_NAMED {
             let more = output::counted(self.0 - MOST_NAMED, "key");
             output::note(format_args!("nor {more} more"));

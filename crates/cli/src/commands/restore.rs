@@ -124,13 +124,13 @@ fn asked_for(args: &Args) -> Result<Vec<SnapshotInfo>> {
 /// The tables of a directory's snapshots that are not in the store, or not all of them, and those
 /// that are; of one node all, for it may lack its part of those as well.
 fn wanted(args: &Args, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
-    let there = match &args.node {
+    let tables = match &args.node {
         Some(_) => Vec::new(),
         None => {
-            let (mut there, nodes) = (store.tables()?, store.nodes()?);
+            let (mut tables, nodes) = (store.tables()?, store.nodes()?);
             let is_lost = |name: &String| nodes.iter().any(|node| node.lost.contains(name));
-            there.retain(|table| !is_lost(&table.name));
-            there
+            tables.retain(|table| !is_lost(&table.name));
+            tables
         }
     };
     let found = asked_for(args)?;
@@ -139,7 +139,7 @@ fn wanted(args: &Args, store: &Store) -> Result<(Vec<String>, Vec<String>)> {
     names.dedup();
     Ok(names
         .into_iter()
-        .partition(|name| there.iter().all(|table| table.name != *name)))
+        .partition(|name| tables.iter().all(|table| table.name != *name)))
 }
 
 fn check(args: &Args, context: &Context) -> Result<()> {
@@ -155,16 +155,16 @@ fn check(args: &Args, context: &Context) -> Result<()> {
                 .collect()
         }
     };
-    let mut whole = Vec::new();
+    let mut checked = Vec::new();
     for path in paths {
         let snapshot = check_snapshot(&path)?;
         if !context.json {
             note(&snapshot, "checked");
         }
-        whole.push(described(&snapshot));
+        checked.push(described(&snapshot));
     }
     if context.json {
-        return output::json(&json!({ "checked": whole }));
+        return output::json(&json!({ "checked": checked }));
     }
     Ok(())
 }

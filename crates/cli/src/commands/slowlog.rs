@@ -42,9 +42,9 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let mut slow = Vec::new();
     for address in &args.metrics {
         let text = page::ask(address, "/slow").map_err(Failure::io(address))?;
-        let Told { slow: told } = serde_json::from_str(&text)
+        let Told { slow: entries } = serde_json::from_str(&text)
             .map_err(|error| Failure::Failed(format!("{address}: {error}")))?;
-        slow.extend(told.into_iter().map(|slow| SlowEntry {
+        slow.extend(entries.into_iter().map(|slow| SlowEntry {
             at: address.clone(),
             ..slow
         }));

@@ -2,7 +2,7 @@
 
 use super::tables::described_damage;
 use crate::draw;
-use crate::shape::{Own, SchemeShape, described};
+use crate::shape::{SchemeDetail, SchemeShape, described};
 use comfy_table::{CellAlignment, presets};
 use farslot::health::{CuckooSurvey, DuoSurvey, NodeReport, PartitionReport, RaceSurvey};
 use farslot::layout::Scheme;
@@ -332,8 +332,8 @@ fn listing(tables: &[Listed]) -> comfy_table::Table {
             counted(|counts| output::grouped(counts.entries)),
             counted(|counts| format!("{:.3}", counts.load_factor())),
             format!("{} {}", output::grouped(shape.slots), shape.slot_kind),
-            match shape.own {
-                Own::Items => "none".into(),
+            match shape.detail {
+                SchemeDetail::Items => "none".into(),
                 _ => shape.key.to_string(),
             },
             shape.value.to_string(),
@@ -516,10 +516,13 @@ fn unfinished(survey: &RaceSurvey) -> impl Iterator<Item = (&'static str, String
 
 fn read_size(table: &Table) -> String {
     let slots = output::counted(table.read_size(), "slot");
-    match SchemeShape::of(table.scheme()).own {
-        Own::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
-        Own::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
-        Own::Nothing | Own::Items | Own::Growing { .. } | Own::Duo { .. } => {
+    match SchemeShape::of(table.scheme()).detail {
+        SchemeDetail::Cuckoo(shape) => format!("{slots} a READ, {} READs a lookup", shape.ways),
+        SchemeDetail::Race { .. } => format!("{slots} a READ, 2 READs a lookup"),
+        SchemeDetail::Nothing
+        | SchemeDetail::Items
+        | SchemeDetail::Growing { .. }
+        | SchemeDetail::Duo { .. } => {
             format!("{slots} a lookup's READ")
         }
     }

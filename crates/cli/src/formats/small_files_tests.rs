@@ -369,10 +369,10 @@ fn what_is_wrong_is_found_wherever_a_read_ends() {
                 }
             },
         }
-        let whole = outcome(Format::Csv, file, header);
+        let at_once = outcome(Format::Csv, file, header);
         let failure = |text: &str| text.find("failure: ").map(|at| text[at..].to_owned());
         let dripped = lines.last().and_then(|line| failure(line));
-        assert_eq!(dripped, failure(&whole), "{name}");
+        assert_eq!(dripped, failure(&at_once), "{name}");
     }
 }
 

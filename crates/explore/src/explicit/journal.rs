@@ -371,8 +371,8 @@ fn read_header(reader: &mut ChecksummedStream<BufReader<&File>>) -> io::Result<O
         return Ok(None);
     }
     let mut layout = vec![0; length as usize];
-    let whole = reader.take_bytes(&mut layout).and_then(|()| reader.check());
-    match whole {
+    let checked = reader.take_bytes(&mut layout).and_then(|()| reader.check());
+    match checked {
         Ok(true) => Ok(Some(Header {
             bits,
             digest,

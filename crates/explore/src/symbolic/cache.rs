@@ -260,23 +260,23 @@ mod tests {
             for number in 0..8 {
                 cache.put(operation(number), number + 100);
             }
-            let there = |cache: &Cache| -> Vec<u32> {
+            let cached = |cache: &Cache| -> Vec<u32> {
                 let found = (0..8).filter(|number| match cache.get(operation(*number)) {
                     Some(result) => result == number + 100,
                     None => false,
                 });
                 found.collect()
             };
-            let before = there(&cache);
+            let before = cached(&cache);
             assert!(before.len() > 4, "{before:?}");
             for entries in [32, 64, 1 << 10] {
                 cache.grow(Share::WHOLE, entries);
-                assert_eq!(there(&cache), before);
+                assert_eq!(cached(&cache), before);
             }
             cache.retain(Share::WHOLE, 1 << 10, |node| node != 100 + before[0]);
-            assert_eq!(there(&cache), before[1..]);
+            assert_eq!(cached(&cache), before[1..]);
             cache.retain(Share::WHOLE, 16, |_| false);
-            assert!(there(&cache).is_empty());
+            assert!(cached(&cache).is_empty());
             assert_eq!(cache.entries(), 16);
         }
     }

@@ -199,7 +199,7 @@ impl Crew {
         &part[HEADER + worker % self.threads * OF_THREAD..][..OF_THREAD]
     }
 
-    fn own(&self) -> &[AtomicU64] {
+    fn hints(&self) -> &[AtomicU64] {
         self.of_worker(self.rank * self.threads + self.thread)
     }
 
@@ -260,7 +260,7 @@ impl Crew {
     /// Waits until all workers have come to this barrier.
     pub(super) fn barrier(&mut self) -> Result<(), ExploreError> {
         self.arrived += 1;
-        self.own()[ARRIVED].store(self.arrived, Ordering::Release);
+        self.hints()[ARRIVED].store(self.arrived, Ordering::Release);
         for worker in 0..self.workers() {
             let mut idle = Idle::default();
             while self.of_worker(worker)[ARRIVED].load(Ordering::Acquire) < self.arrived {
@@ -306,41 +306,41 @@ impl Crew {
     /// Where this worker's list of hints ends, to be given to [`Crew::unlist`].
     #[inline]
     pub(super) fn listed(&self) -> u64 {
-        self.own()[TAIL].load(Ordering::Relaxed)
+        self.hints()[TAIL].load(Ordering::Relaxed)
     }
 
     /// Lists an operation that this worker is going to do; nothing where the list is full.
     #[inline]
     pub(super) fn list(&self, hint: WorkHint) {
-        let own = self.own();
-        let tail = own[TAIL].load(Ordering::Relaxed);
-        if tail.wrapping_sub(own[HEAD].load(Ordering::Relaxed)) < HINTS as u64 {
-            own[SLOTS + tail as usize % HINTS].store(hint.to_word(), Ordering::Relaxed);
-            own[TAIL].store(tail + 1, Ordering::Release);
+        let hints = self.hints();
+        let tail = hints[TAIL].load(Ordering::Relaxed);
+        if tail.wrapping_sub(hints[HEAD].load(Ordering::Relaxed)) < HINTS as u64 {
+            hints[SLOTS + tail as usize % HINTS].store(hint.to_word(), Ordering::Relaxed);
+            hints[TAIL].store(tail + 1, Ordering::Release);
         }
     }
 
     /// Takes back what was listed since [`Crew::listed`] said `end`.
     #[inline]
     pub(super) fn unlist(&self, end: u64) {
-        let own = self.own();
-        let head = own[HEAD].load(Ordering::Relaxed);
-        own[TAIL].store(end.max(head), Ordering::Relaxed);
+        let hints = self.hints();
+        let head = hints[HEAD].load(Ordering::Relaxed);
+        hints[TAIL].store(end.max(head), Ordering::Relaxed);
     }
 
     /// Forgets all that this worker has listed: for when all have stopped.
     pub(super) fn unlist_all(&self) {
-        let own = self.own();
-        own[TAIL].store(0, Ordering::Relaxed);
-        own[HEAD].store(0, Ordering::Relaxed);
+        let hints = self.hints();
+        hints[TAIL].store(0, Ordering::Relaxed);
+        hints[HEAD].store(0, Ordering::Relaxed);
     }
 
     /// Takes a hint of another worker's.
     pub(super) fn take(&mut self) -> Option<WorkHint> {
-        let (own, workers) = (self.share().worker as usize, self.workers());
+        let (worker_number, workers) = (self.share().worker as usize, self.workers());
         for ahead in 0..workers {
             let worker = (self.victim + ahead) % workers;
-            if worker == own {
+            if worker == worker_number {
                 continue;
             }
             let of = self.of_worker(worker);

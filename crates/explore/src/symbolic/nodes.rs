@@ -237,20 +237,21 @@ impl DiagramNodes {
         let start = self.branches.len();
         let (mut left, mut other) = (one, two);
         while left != EMPTY && other != EMPTY {
-            let (mine, its) = (self.get(left), self.get(other));
-            let branch = match mine.value.cmp(&its.value) {
+            let (left_node, right_node) = (self.get(left), self.get(other));
+            let branch = match left_node.value.cmp(&right_node.value) {
                 std::cmp::Ordering::Less => {
-                    left = mine.right;
-                    (mine.value, mine.down)
+                    left = left_node.right;
+                    (left_node.value, left_node.down)
                 }
                 std::cmp::Ordering::Greater => {
-                    other = its.right;
-                    (its.value, its.down)
+                    other = right_node.right;
+                    (right_node.value, right_node.down)
                 }
                 std::cmp::Ordering::Equal => {
-                    (left, other) = (mine.right, its.right);
-                    let below = self.union(mine.down, its.down, hints.saturating_sub(1))?;
-                    (mine.value, below)
+                    (left, other) = (left_node.right, right_node.right);
+                    let below =
+                        self.union(left_node.down, right_node.down, hints.saturating_sub(1))?;
+                    (left_node.value, below)
                 }
             };
             self.branches.push(branch);
@@ -274,21 +275,21 @@ impl DiagramNodes {
     fn list_unions(&self, mut one: u32, mut two: u32) {
         let mut is_first = true;
         while one != EMPTY && two != EMPTY {
-            let (mine, its) = (self.get(one), self.get(two));
-            if mine.value == its.value && mine.down != its.down {
+            let (left_node, right_node) = (self.get(one), self.get(two));
+            if left_node.value == right_node.value && left_node.down != right_node.down {
                 if !is_first {
                     self.crew.list(WorkHint::Union {
-                        one: mine.down,
-                        two: its.down,
+                        one: left_node.down,
+                        two: right_node.down,
                     });
                 }
                 is_first = false;
             }
-            if mine.value <= its.value {
-                one = mine.right;
+            if left_node.value <= right_node.value {
+                one = left_node.right;
             }
-            if its.value <= mine.value {
-                two = its.right;
+            if right_node.value <= left_node.value {
+                two = right_node.right;
             }
         }
     }

@@ -187,9 +187,9 @@ impl Header {
 /// The same file under a lock; nothing if another process has it locked.
 fn claim(file: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
     // The lock is that of the opened file, which all have who were handed a copy of it.
-    let own = opened_again(file, OFlags::RDWR)?;
-    match flock(&own, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(own)),
+    let reopened = opened_again(file, OFlags::RDWR)?;
+    match flock(&reopened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(reopened)),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(os("flock")(error)),
     }

@@ -46,9 +46,9 @@ mod tests {
             longest: Duration::from_millis(300),
         };
         let waits: Vec<_> = backoff.waits().take(6).collect();
-        for (wait, whole) in waits.iter().zip([50, 100, 200, 300, 300, 300]) {
-            let whole = Duration::from_millis(whole);
-            assert!((whole / 2..=whole).contains(wait), "{waits:?}");
+        for (wait, longest) in waits.iter().zip([50, 100, 200, 300, 300, 300]) {
+            let longest = Duration::from_millis(longest);
+            assert!((longest / 2..=longest).contains(wait), "{waits:?}");
         }
         let never = Backoff {
             first: Duration::MAX,

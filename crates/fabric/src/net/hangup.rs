@@ -101,8 +101,8 @@ impl HangupWatch {
         let mut watched = watcher.0.watched();
         watched.last += 1;
         let number = watched.last;
-        let told = (dialer, Arc::clone(&ended));
-        watched.dialers.insert(number, told);
+        let listener = (dialer, Arc::clone(&ended));
+        watched.dialers.insert(number, listener);
         drop(watched);
         let watch = Self {
             watcher,

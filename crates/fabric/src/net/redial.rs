@@ -115,10 +115,10 @@ mod tests {
         assert!(redial.progress().error.is_none());
         for expected in ["1", "2"] {
             go_on.send(()).unwrap();
-            let told = || redial.progress().error.clone();
+            let error_seen = || redial.progress().error.clone();
             let address = expected.to_owned();
             let refused = Some(FabricError::ConnectionRefused { address });
-            while told() != refused {
+            while error_seen() != refused {
                 std::thread::yield_now();
             }
             assert_eq!(redial.progress().made, None);

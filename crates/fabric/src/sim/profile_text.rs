@@ -323,7 +323,7 @@ fn find<'t>(table: &'t Table, name: &str) -> Option<&'t Value> {
 fn overlay(table: &mut Table, given: Table) {
     for (key, value) in given {
         match (table.get_mut(&key), value) {
-            (Some(Value::Table(there)), Value::Table(parts)) => overlay(there, parts),
+            (Some(Value::Table(base)), Value::Table(parts)) => overlay(base, parts),
             (_, value) => {
                 table.insert(key, value);
             }

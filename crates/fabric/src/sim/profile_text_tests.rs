@@ -94,10 +94,10 @@ fn errors_name_the_field_and_the_limit() {
             other => panic!("{field} = {value}: {other}"),
         }
     }
-    let whole = replaced("header_bytes", "30.5").unwrap_err();
+    let refused = replaced("header_bytes", "30.5").unwrap_err();
     assert!(
-        whole.to_string().ends_with("it must be a whole number"),
-        "{whole}"
+        refused.to_string().ends_with("it must be a whole number"),
+        "{refused}"
     );
 }
 

@@ -338,13 +338,13 @@ impl State {
                 let PostedVerb {
                     node, ref outcome, ..
                 } = self.ops[number];
-                let told: &dyn fmt::Display = match outcome {
+                let shown: &dyn fmt::Display = match outcome {
                     Ok(()) => &"completes",
                     Err(error) => error,
                 };
                 self.trace.line(
                     self.now,
-                    format_args!("client {client}, node {node}, verb {number}: {told}"),
+                    format_args!("client {client}, node {node}, verb {number}: {shown}"),
                 );
             }
             let op = &mut self.ops[number];
@@ -435,10 +435,10 @@ impl State {
             Event::Settle { node, settling } => {
                 let writer = self.nodes[usize::from(node)].memory.settle(settling);
                 if let Some(client) = writer {
-                    let told = format_args!(
+                    let shown = format_args!(
                         "client {client}, node {node}: others see a part of a WRITE now"
                     );
-                    self.trace.line(at, told);
+                    self.trace.line(at, shown);
                 }
             }
             Event::Respond { op } => self.respond(op),

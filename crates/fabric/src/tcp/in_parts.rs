@@ -147,8 +147,8 @@ fn copy(
     let mut used = 0;
     loop {
         let room = quota.unsent.saturating_sub(out.unsent()).min(quota.work);
-        let whole = u32::try_from(room / 8 * 8).unwrap_or(u32::MAX - 7);
-        let copied = bytes.min(whole);
+        let aligned = u32::try_from(room / 8 * 8).unwrap_or(u32::MAX - 7);
+        let copied = bytes.min(aligned);
         memory.append_to(byte, copied as usize, out.end());
         quota.spend(copied as usize);
         byte += u64::from(copied);

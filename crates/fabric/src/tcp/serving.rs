@@ -136,8 +136,8 @@ impl Serving {
                 continue;
             }
             let count = Malformed::Count { count: left };
-            let whole = decode_request(rest)?;
-            let needed = match &whole {
+            let decoded = decode_request(rest)?;
+            let needed = match &decoded {
                 Some((_, needed)) => *needed,
                 None => request_words(first)?,
             };
@@ -145,7 +145,7 @@ impl Serving {
             if needed > left_words as usize || left == 1 && needed < left_words as usize {
                 return Err(count);
             }
-            let (executed, used) = match whole {
+            let (executed, used) = match decoded {
                 Some((request, _)) => match self.execute(request, out, served, quota, &mut moved) {
                     Ok(kept) => (Ok(()), needed - kept),
                     Err(error) => (Err(error), needed),
@@ -406,8 +406,8 @@ impl Serving {
         self.locate(start, 0, Rights::NONE)?;
         let handler = served.node.handler(NodeId(0), RegionId(to.region))?;
         if !handler.checks_callers() {
-            let whole = self.regions.get(usize::from(to.region));
-            let len = whole.map_or(0, |granted| granted.info.len);
+            let granted_region = self.regions.get(usize::from(to.region));
+            let len = granted_region.map_or(0, |granted| granted.info.len);
             self.locate(start, len, Rights::CALL)?;
         }
         Ok(handler)

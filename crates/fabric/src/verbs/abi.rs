@@ -489,10 +489,10 @@ mod tests {
         for (name, value) in CONSTANTS {
             ask((*name).into(), *value as usize);
         }
-        let theirs = ask_the_header(&questions);
-        assert_eq!(theirs.len(), questions.len());
-        for ((question, ours), theirs) in questions.iter().zip(ours).zip(theirs) {
-            assert_eq!(ours, theirs, "{question}");
+        let c_sizes = ask_the_header(&questions);
+        assert_eq!(c_sizes.len(), questions.len());
+        for ((question, ours), c_sizes) in questions.iter().zip(ours).zip(c_sizes) {
+            assert_eq!(ours, c_sizes, "{question}");
         }
     }
 }

@@ -302,13 +302,13 @@ pub(super) fn receive(
 /// `verb_timeout`.
 pub(super) fn send(
     queue_pair: &QueuePair,
-    own: &QueuePairAddress,
+    local: &QueuePairAddress,
     reads_at_once: u8,
     verb_timeout: Nanos,
 ) -> Result<()> {
     let mut attributes = ibv_qp_attr {
         qp_state: IBV_QPS_RTS,
-        sq_psn: own.first_packet,
+        sq_psn: local.first_packet,
         timeout: answer_timer(verb_timeout),
         retry_cnt: RETRIES,
         rnr_retry: RETRIES,

@@ -254,11 +254,11 @@ mod tests {
                 prop_assert_eq!(ring.can_hold(bytes), granules_of(bytes) <= u64::from(granules));
                 match ring.find(bytes) {
                     Some(place) => {
-                        let own = place.byte()..place.byte() + bytes.max(1);
-                        prop_assert!(own.end <= granules as usize * GRANULE);
+                        let range = place.byte()..place.byte() + bytes.max(1);
+                        prop_assert!(range.end <= granules as usize * GRANULE);
                         for (other, bytes) in &used {
                             let other = other.byte()..other.byte() + (*bytes).max(1);
-                            prop_assert!(own.end <= other.start || other.end <= own.start);
+                            prop_assert!(range.end <= other.start || other.end <= range.start);
                         }
                         ring.take(place);
                         used.push_back((place, bytes));

@@ -83,13 +83,13 @@ fn a_key_of_one_grant_is_void_in_another() {
         let peer = executor.endpoint().peers.get(NODE).unwrap().borrow();
         peer.regions[0][0].key
     };
-    let (own, stolen) = (key_of(&mine), key_of(&other));
-    assert_ne!(own, stolen);
+    let (valid, stolen) = (key_of(&mine), key_of(&other));
+    assert_ne!(valid, stolen);
     let use_key = |key| {
         let mut peer = mine.endpoint().peers.get(NODE).unwrap().borrow_mut();
         peer.regions[0][0].key = key;
     };
-    for wrong in [stolen, own ^ 1, own.wrapping_add(1 << 8)] {
+    for wrong in [stolen, valid ^ 1, valid.wrapping_add(1 << 8)] {
         use_key(wrong);
         let at = at(8);
         let refused = mine.block_on(mine.endpoint().fetch_add(at, 1));

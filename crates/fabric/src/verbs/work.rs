@@ -166,8 +166,11 @@ impl WorkList {
                 } else {
                     first.add(index + 1)
                 };
-                let own = std::slice::from_raw_parts(locals.add(used), pieces);
-                bytes += own.iter().map(|piece| u64::from(piece.length)).sum::<u64>();
+                let list = std::slice::from_raw_parts(locals.add(used), pieces);
+                bytes += list
+                    .iter()
+                    .map(|piece| u64::from(piece.length))
+                    .sum::<u64>();
                 used += pieces;
                 let due = (index + 1).is_multiple_of(SIGNAL_AFTER) || bytes >= SIGNAL_AFTER_BYTES;
                 if due || index == last {

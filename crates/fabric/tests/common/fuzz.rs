@@ -191,7 +191,7 @@ fn converse(guarded: &Guarded, admitted: bool, piece: usize, data: &[u8]) -> Vec
                 bytes: OPEN,
                 rights: Rights::ALL,
             },
-            Area::whole(RegionId(1), Rights::READ),
+            Area::of_region(RegionId(1), Rights::READ),
         ]),
         ..Grant::everything(None)
     };

@@ -21,7 +21,7 @@ impl Handler for Nothing {
 pub fn grant(name: &str, rights: Rights) -> Grant {
     Grant {
         name: name.into(),
-        areas: Some(vec![Area::whole(RegionId(0), rights)]),
+        areas: Some(vec![Area::of_region(RegionId(0), rights)]),
         ..Grant::everything(None)
     }
 }

@@ -193,7 +193,7 @@ fn a_grant_is_checked_where_the_memory_is() {
     let node = node(2);
     let read_only = Grant {
         name: "reader".into(),
-        areas: Some(vec![Area::whole(RegionId(0), Rights::READ)]),
+        areas: Some(vec![Area::of_region(RegionId(0), Rights::READ)]),
         ..Grant::everything(secret(1))
     };
     let options = AgentOptions::from(ServeOptions {
@@ -465,8 +465,8 @@ fn a_call_needs_a_grant_of_the_whole_region() {
         rights: called,
     };
     let agent = agent_with(vec![
-        grant("whole", vec![Area::whole(RegionId(0), called)]),
-        grant("reads", vec![Area::whole(RegionId(0), Rights::READ)]),
+        grant("whole", vec![Area::of_region(RegionId(0), called)]),
+        grant("reads", vec![Area::of_region(RegionId(0), Rights::READ)]),
         grant("part", vec![part]),
     ]);
     agent.node().serve_calls(std::sync::Arc::new(Silent));

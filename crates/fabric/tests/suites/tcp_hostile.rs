@@ -61,14 +61,14 @@ fn serve(node: &Node, serve: ServeOptions) -> Agent {
     let hostile = Grant {
         name: "hostile".into(),
         areas: Some(vec![
-            Area::whole(RegionId(0), Rights::ALL),
-            Area::whole(READABLE, Rights::READ),
+            Area::of_region(RegionId(0), Rights::ALL),
+            Area::of_region(READABLE, Rights::READ),
         ]),
         ..Grant::everything(None)
     };
     let good = Grant {
         name: "good".into(),
-        areas: Some(vec![Area::whole(GOOD, Rights::ALL)]),
+        areas: Some(vec![Area::of_region(GOOD, Rights::ALL)]),
         ..Grant::everything(None)
     };
     let options = AgentOptions::from(ServeOptions {

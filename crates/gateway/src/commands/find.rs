@@ -55,16 +55,16 @@ fn unknown(arguments: &[&[u8]]) -> Failure {
     let text = |bytes: &[u8], most: usize| {
         String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
     };
-    let mut told = String::new();
+    let mut quoted = String::new();
     for argument in &arguments[1..] {
-        if told.len() >= MOST {
+        if quoted.len() >= MOST {
             break;
         }
-        told += &format!("'{}' ", text(argument, MOST - told.len()));
+        quoted += &format!("'{}' ", text(argument, MOST - quoted.len()));
     }
     Failure::UnknownCommand {
         name: text(arguments[0], MOST),
-        arguments: told,
+        arguments: quoted,
     }
 }
 
@@ -109,8 +109,8 @@ mod tests {
             "ERR wrong number of arguments for 'get' command"
         );
         let long = "x".repeat(1_000);
-        let told = parse(&[&long, &long, &long]).unwrap_err().to_string();
-        assert!(told.len() < 350, "{told}");
+        let message = parse(&[&long, &long, &long]).unwrap_err().to_string();
+        assert!(message.len() < 350, "{message}");
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
         assert!(parse(&["getex", "k", "persist", "persist"]).is_ok());
         assert!(parse(&["set", "k", "v", "keepttl", "keepttl"]).is_ok());
         for seconds in ["0", "-1", "9223372036854775807"] {
-            let told = "ERR invalid expire time in 'set' command";
-            assert_eq!(refused(&["set", "k", "v", "ex", seconds]), told);
+            let message = "ERR invalid expire time in 'set' command";
+            assert_eq!(refused(&["set", "k", "v", "ex", seconds]), message);
         }
         assert!(refused(&["set", "k", "v", "ex", "1.5"]).contains("not an integer"));
         assert!(parse(&["SET", "k", "v", "Get", "nX", "pX", "5"]).is_ok());

@@ -397,8 +397,8 @@ impl<'r> TurnSteps<'r> {
             let mut left: Vec<usize> = chains.map(|(chain, _)| chain).collect();
             for attempt in 0.. {
                 if attempt == MOST_ATTEMPTS {
-                    let told = "others wrote the key, time and again";
-                    let failure = Failure::Store(told.into());
+                    let message = "others wrote the key, time and again";
+                    let failure = Failure::Store(message.into());
                     left.iter().for_each(|chain| self.fail(*chain, &failure));
                     break;
                 }

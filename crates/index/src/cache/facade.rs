@@ -64,7 +64,7 @@ impl<I: Index + ?Sized> Cached<I> {
             asked.push(*operation);
             uses.push((number, how));
         }
-        let told = |at: usize, outcome: Result<Outcome>| {
+        let done_with = |at: usize, outcome: Result<Outcome>| {
             let (number, how) = &mut uses[at];
             match how {
                 Use::Fetch(fetch) => {
@@ -78,7 +78,7 @@ impl<I: Index + ?Sized> Cached<I> {
                 }
             }
         };
-        self.index.run_each(&asked, told).await;
+        self.index.run_each(&asked, done_with).await;
     }
 }
 

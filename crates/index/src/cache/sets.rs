@@ -81,10 +81,10 @@ impl CacheSets {
             entries: WAYS,
             bytes: set_bytes,
         };
-        let whole = (size_of::<Set>() + of_ways + set_bytes) as u64;
-        let count = usize::try_from(bytes / whole).unwrap_or(usize::MAX);
+        let each = (size_of::<Set>() + of_ways + set_bytes) as u64;
+        let count = usize::try_from(bytes / each).unwrap_or(usize::MAX);
         if count == 0 || bytes > isize::MAX as u64 {
-            let limit = format!("{whole} to {}", isize::MAX);
+            let limit = format!("{each} to {}", isize::MAX);
             return Err(bad_option("cache bytes", bytes, limit));
         }
         Ok(Self {

@@ -97,8 +97,8 @@ impl<E: Endpoint> CuckooTable<E> {
             let met = match self.head(words.words()[0]) {
                 SlotHead::Inline { sum, .. } => {
                     let record = self.inline_record(&words, 0);
-                    let whole = checksum(record, self.layout.mask_seed) == sum;
-                    let record = whole.then(|| pool.copy_of(record)).transpose()?;
+                    let is_intact = checksum(record, self.layout.mask_seed) == sum;
+                    let record = is_intact.then(|| pool.copy_of(record)).transpose()?;
                     record.map(|record| ScannedRecord::Here(record, self.layout.key.most()))
                 }
                 SlotHead::Out { block, .. } => {

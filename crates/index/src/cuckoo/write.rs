@@ -280,7 +280,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     ) -> Result<NextStep<CuckooWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
-        let next = match Box::pin(self.beside(write, of, slow)).await {
+        let next = match Box::pin(self.take_slow_path(write, of, slow)).await {
             // Room for a record that moves is made by who moves it.
             Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
                 Box::pin(self.clean(of, full)).await
@@ -347,7 +347,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if of.held.is_none() && !(R::IS_LIVE && self.try_hold(write, of)) {
             return NextStep::SlowPath(CuckooWriteSlowPath::Hold { alone: false });
         }
-        let (mut all, mut own, mut matches) = ([(0, None); MOST_WAYS], None, 0);
+        let (mut all, mut matched, mut matches) = ([(0, None); MOST_WAYS], None, 0);
         let buckets = of.set.as_slice();
         for (piece, (&bucket, (free, first))) in buckets.iter().zip(&mut all).enumerate() {
             let words = read.words(piece);
@@ -358,13 +358,13 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                     *free += 1;
                     *first = first.or(Some(place));
                 } else if table.may_be_of(word, &write.key) && self.may_be_own(write, word) {
-                    (own, matches) = (Some((piece, at, place, word)), matches + 1);
+                    (matched, matches) = (Some((piece, at, place, word)), matches + 1);
                 }
             }
         }
         let roomiest = roomiest(all[..buckets.len()].iter().map(|(free, _)| *free));
         of.free = roomiest.and_then(|at| all[at].1);
-        match own {
+        match matched {
             None if of.free.is_none() && write.inserts() && !table.predetermines => {
                 match table.copies_of(buckets, read) {
                     Ok(buckets) => of.buckets = buckets,

@@ -216,8 +216,8 @@ impl<E: Endpoint> DuoTable<E> {
         match entry {
             Entry::Primary => self.publish(batch, &[(slot, by(of.primary, false))]),
             Entry::Backup => self.publish(batch, &[(slot, by(of.backup, true))]),
-            Entry::InsteadOf(there, twin) => {
-                let twin = (there, by(twin.backup, true));
+            Entry::InsteadOf(twin_slot, twin) => {
+                let twin = (twin_slot, by(twin.backup, true));
                 self.publish(batch, &[twin, (slot, by(of.primary, false))]);
             }
             Entry::Stash => self.publish(batch, &[(slot, stash_entry(hash))]),

@@ -8,7 +8,7 @@
 use super::bytes::{SlotNumber, bucket_entry, stash_entry};
 use super::changes::{Batch, Change};
 use super::placement::Placement;
-use super::state::{DuoTable, Stamps};
+use super::state::{DuoTable, PageVersions};
 use crate::Result;
 use crate::client::scan;
 use farslot_fabric::{Endpoint, EndpointExt, Piece};
@@ -40,18 +40,18 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Writes the words of these slots, which are of one page.
     fn publish_words(&self, batch: &mut Batch, entries: &[NewEntry]) -> Option<u64> {
-        let stamps = self.stamps.as_ref()?;
+        let versions = self.versions.as_ref()?;
         let (page, _) = self.layout.page_of(entries.first()?.0);
         let shape = self.layout.page_shape(page);
         let word_of = |(slot, _): &NewEntry| shape.word_of(self.layout.page_of(*slot).1);
-        let stamp = stamps.next(page);
+        let version = versions.next(page);
         for (number, entry) in entries.iter().enumerate() {
             let word = word_of(entry);
             let is_new = |before: &NewEntry| word_of(before) != word;
             if entries[..number].iter().all(is_new) {
                 let at = self.vault.page_at(&self.layout, page);
                 let at = at.plus(u64::from(word) * 8);
-                let word = self.word_of_page(page, word, stamp, entries);
+                let word = self.word_of_page(page, word, version, entries);
                 batch.changes.push(Change::WriteWord(at, word));
             }
         }
@@ -71,10 +71,10 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// A word of a page as the index has it, but for these entries.
-    fn word_of_page(&self, page: u64, word: u32, stamp: u32, but: &[NewEntry]) -> u64 {
+    fn word_of_page(&self, page: u64, word: u32, version: u32, but: &[NewEntry]) -> u64 {
         let first = self.layout.first_of_page(page);
         let index = self.index.borrow();
-        self.layout.page_shape(page).pack(word, stamp, |number| {
+        self.layout.page_shape(page).pack(word, version, |number| {
             let slot = SlotNumber(first.0 + u64::from(number));
             let new = but.iter().find(|(changed, _)| *changed == slot);
             new.map_or_else(|| self.entry_in(&index, slot), |(_, entry)| *entry)
@@ -98,7 +98,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// Publishes the pages of these slots as the index has them.
     pub(super) async fn publish_pages_of(&self, slots: &[SlotNumber]) -> Result<()> {
-        if self.stamps.is_none() {
+        if self.versions.is_none() {
             return Ok(());
         }
         let pages: BTreeSet<u64> = slots
@@ -124,20 +124,20 @@ impl<E: Endpoint> DuoTable<E> {
     /// that has made its index, alone. Until then what the owner before has published is good: it
     /// names the keys of all live slots.
     pub(super) async fn publish_all(&self) -> Result<()> {
-        let Some(stamps) = &self.stamps else {
+        let Some(versions) = &self.versions else {
             return Ok(());
         };
         for run in self.vault.page_runs(&self.layout) {
             let mut next = run.start;
             while next < run.end {
-                next = self.publish_piece(next, run.end, stamps).await?;
+                next = self.publish_piece(next, run.end, versions).await?;
             }
         }
         self.count_splits().await
     }
 
     /// Does so with a piece of the pages; returns where the next begins.
-    async fn publish_piece(&self, first: u64, end: u64, stamps: &Stamps) -> Result<u64> {
+    async fn publish_piece(&self, first: u64, end: u64, versions: &PageVersions) -> Result<u64> {
         let shape = self.layout.page_shape(first);
         let words = shape.words() as usize;
         let pages = scan::piece(first, end, words * 8);
@@ -145,8 +145,8 @@ impl<E: Endpoint> DuoTable<E> {
         let piece = self.endpoint.read(from, pages as usize * words * 8).await?;
         let mut different = Vec::new();
         for (page, published) in (first..).zip(piece.words().chunks_exact(words)) {
-            let newest = published.iter().map(|word| shape.stamp(*word)).max();
-            stamps.set(page, newest.unwrap_or(0));
+            let newest = published.iter().map(|word| shape.version(*word)).max();
+            versions.set(page, newest.unwrap_or(0));
             let slots = (self.layout.first_of_page(page).0..).map(SlotNumber);
             let mut entries = shape.entries(published).zip(slots);
             if entries.any(|(entry, slot)| entry != self.entry_of(slot)) {

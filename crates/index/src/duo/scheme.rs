@@ -1,6 +1,6 @@
 //! What [`Index`](crate::Index) asks of the owner of a CuckooDuo table.
 
-use super::state::{DuoTable, Stamps};
+use super::state::{DuoTable, PageVersions};
 use crate::heap::Heap;
 use crate::index::AtOnce;
 use crate::{
@@ -98,10 +98,10 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
     }
 
     fn known(&self) -> ClientState {
-        let stamps = self.stamps.as_ref().map_or(0, Stamps::bytes);
+        let versions = self.versions.as_ref().map_or(0, PageVersions::bytes);
         ClientState {
             read_size: 1,
-            client_bytes: (self.index.borrow().bytes() + stamps) as u64,
+            client_bytes: (self.index.borrow().bytes() + versions) as u64,
             ..ClientState::default()
         }
     }

@@ -9,7 +9,7 @@ use farslot_fabric::Endpoint;
 
 impl<'t, E: Endpoint> Writes<'t, E> {
     /// Does what is not done in steps.
-    pub(super) async fn beside(
+    pub(super) async fn take_slow_path(
         &self,
         write: &Write<'_>,
         of: &mut DuoWriteState<'t>,

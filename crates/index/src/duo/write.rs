@@ -76,7 +76,7 @@ pub(crate) struct DuoWriteState<'t> {
     pub(super) path: Option<Option<Path>>,
     pub(super) place: Option<InsertionPlace>,
     /// The key's own slot, and the word behind its head.
-    pub(super) own: SlotNumber,
+    pub(super) key_slot: SlotNumber,
     pub(super) second: u64,
     /// The block whose record is read.
     pub(super) block: Option<BlockRef>,
@@ -346,7 +346,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
                 if of.batch.is_attempt && self.table.heap.is_some() && !of.is_unread {
                     of.second = read.word(0, 1);
                 }
-                self.table.change_index(|index| index.vacate(of.own));
+                self.table.change_index(|index| index.vacate(of.key_slot));
                 self.table.counts.change(-1, -1);
                 self.free(of);
                 self.ended(write, of, true)
@@ -362,7 +362,7 @@ impl<'t, E: Endpoint> Lookup for Writes<'t, E> {
     ) -> Result<NextStep<DuoWriteSlowPath>> {
         self.may_use_blocks.set(false);
         // Boxed, for it is rare: every write would be as large.
-        let next = match Box::pin(self.beside(write, of, slow)).await {
+        let next = match Box::pin(self.take_slow_path(write, of, slow)).await {
             // Room for a record that moves is made by who moves it.
             Err(full @ IndexError::HeapFull { .. }) if write.only_in.is_none() => {
                 Box::pin(self.clean(of, full)).await
@@ -419,7 +419,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         (of.stage, of.looked, of.is_there) = (Stage::Ahead, 0, is_match);
         of.slots.clear();
         of.slots.push(slot);
-        let is_published = table.stamps.is_some();
+        let is_published = table.versions.is_some();
         let reads = match is_match && (!write.removes() || self.looks_first(write)) {
             true => Reads::ONE,
             false => Reads::fetched(1 + usize::from(is_published)),
@@ -428,8 +428,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if slot.0 >= table.layout.slots() && !self.are_mapped(write, of, reads.pieces) {
             return self.plan(write, of);
         }
-        if let Some(stamps) = &table.stamps {
-            stamps.prefetch(table.layout.page_of(slot).0);
+        if let Some(versions) = &table.versions {
+            versions.prefetch(table.layout.page_of(slot).0);
         }
         NextStep::Read(reads)
     }
@@ -599,7 +599,7 @@ impl DuoWriteState<'_> {
     /// The slot of the key that it changes.
     fn slot_to_change(&self) -> SlotNumber {
         let new = self.place.as_ref();
-        new.map_or(self.own, |place| place.path.slots[0])
+        new.map_or(self.key_slot, |place| place.path.slots[0])
     }
 
     pub(super) fn block(&self) -> BlockRef {

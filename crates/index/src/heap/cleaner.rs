@@ -305,10 +305,10 @@ impl<E: Endpoint> Heap<E> {
                 *page = Some(of_run);
             }
         }
-        let whole = |row: &[Option<u64>]| row.iter().copied().sum::<Option<u64>>();
+        let total = |row: &[Option<u64>]| row.iter().copied().sum::<Option<u64>>();
         let rows = living.windows(pages as usize).enumerate();
         let best = rows
-            .filter_map(|(at, row)| Some((whole(row)?, at as u64)))
+            .filter_map(|(at, row)| Some((total(row)?, at as u64)))
             .min();
         let Some((bytes, first)) = best else {
             return Ok(false);
@@ -430,12 +430,12 @@ impl<E: Endpoint> Heap<E> {
     /// Whether another client has this run open, or cleans it.
     fn is_of_another(&self, run: &SeenRun) -> bool {
         let runs = self.runs.borrow();
-        let mut own = runs.open.iter().chain(&runs.closing);
+        let mut claimed = runs.open.iter().chain(&runs.closing);
         let is_claimed = matches!(
             run.word.kind(),
             Kind::Open | Kind::Cleaned | Kind::Withdrawn
         );
-        is_claimed && !own.any(|own| own.first == run.first && own.word == run.word)
+        is_claimed && !claimed.any(|claimed| claimed.first == run.first && claimed.word == run.word)
     }
 
     /// Has the runs cleaned some time that other clients have open: of a table that this client
@@ -556,13 +556,13 @@ impl<E: Endpoint> Heap<E> {
             let records = records_in(&read, place, begins_in, stays)?;
             let ended = ended.take();
             let (mut failed, mut evicted) = (Ok(()), 0);
-            let told = |number: usize, was: Result<bool>| match was {
+            let relocated = |number: usize, was: Result<bool>| match was {
                 Ok(true) if records[number].value.is_none() && !ended[number] => evicted += 1,
                 // What the table has not admitted no slot names.
                 Ok(_) | Err(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {}
                 Err(error) => failed = Err(error),
             };
-            table.relocate(&records, told).await;
+            table.relocate(&records, relocated).await;
             self.count_evicted(evicted).await;
             failed?;
             of.done += begins_in;

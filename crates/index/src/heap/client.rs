@@ -245,8 +245,8 @@ impl<E: Endpoint> Heap<E> {
     pub(crate) async fn assign(&self, record: &mut Buffer) -> Result<BlockRef> {
         self.check_not_down()?;
         let end = RecordEnd::default();
-        let own = || self.allocate_own(record.len(), Purpose::Write, end);
-        let block = match (!self.is_claim_due()).then(own).flatten() {
+        let from_runs = || self.allocate_own(record.len(), Purpose::Write, end);
+        let block = match (!self.is_claim_due()).then(from_runs).flatten() {
             Some(block) => block,
             // Boxed, for it is rare: every write would be as large.
             None => Box::pin(self.allocate(record.len(), Purpose::Write, end)).await?,
@@ -283,8 +283,8 @@ impl<E: Endpoint> Heap<E> {
             }
             let purpose = self.purpose(purpose);
             if !self.open(bytes, purpose, end).await? {
-                let own = self.runs.borrow_mut().carve_anywhere(bytes, purpose, end);
-                return own.ok_or_else(full);
+                let block = self.runs.borrow_mut().carve_anywhere(bytes, purpose, end);
+                return block.ok_or_else(full);
             }
         }
     }

@@ -252,11 +252,11 @@ mod tests {
             let mut lasts = EndRange::NONE;
             lasts.add(RecordEnd { at: first, span: 1 });
             lasts.add(RecordEnd { at: last, span: 1 });
-            let told = EndRange::of(lasts.stamp());
-            prop_assert_eq!(told.last, last);
-            prop_assert!(told.first >= first);
+            let range = EndRange::of(lasts.stamp());
+            prop_assert_eq!(range.last, last);
+            prop_assert!(range.first >= first);
             let is_exact = last - first < 1 << 40;
-            prop_assert!(!is_exact || told.first - first <= (last - first) / 256);
+            prop_assert!(!is_exact || range.first - first <= (last - first) / 256);
             prop_assert_eq!(lasts.stamp().0 >> 63, 0);
         }
     }

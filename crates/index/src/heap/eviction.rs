@@ -237,7 +237,9 @@ impl<E: Endpoint> Heap<E> {
         let (key, value) = (record.key(), None);
         let mut was = Ok(false);
         table
-            .relocate(&[Relocation { key, value, block }], |_, told| was = told)
+            .relocate(&[Relocation { key, value, block }], |_, outcome| {
+                was = outcome
+            })
             .await;
         self.count_evicted(u64::from(was == Ok(true))).await;
         // If another has changed it, there may be room as well.

@@ -235,10 +235,10 @@ impl<'b> RecordView<'b> {
         let (key, value) = (lengths as u32 as usize, (lengths >> 32) as usize);
         let value_at = RECORD_HEADER.checked_add(key)?;
         let end = value_at.checked_add(value)?;
-        let whole = end <= bytes.len()
+        let fits = end <= bytes.len()
             && generation_by_head(word) == block.generation
             && word as u32 == checksum(&bytes[8..end], block.generation);
-        whole.then(|| Self {
+        fits.then(|| Self {
             key: &bytes[RECORD_HEADER..value_at],
             value: &bytes[value_at..end],
             value_at,
@@ -365,8 +365,8 @@ mod tests {
             let mut record = encode(&pool, &key, &value).unwrap();
             seal(&mut record, block);
             let copy = || pool.copy_of(&record).unwrap();
-            let whole = Record::decode(copy(), block).unwrap();
-            prop_assert_eq!((whole.key(), whole.value()), (&key[..], &value[..]));
+            let decoded = Record::decode(copy(), block).unwrap();
+            prop_assert_eq!((decoded.key(), decoded.value()), (&key[..], &value[..]));
             let other = BlockRef { generation: 6, ..block };
             prop_assert!(Record::decode(copy(), other).is_none());
             let mut flipped = copy();

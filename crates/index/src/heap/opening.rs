@@ -213,13 +213,13 @@ impl<E: Endpoint> Heap<E> {
     /// How much of the first pages, so many, is in use.
     pub(super) async fn use_of_pages(&self, count: u64) -> Result<HeapUse> {
         let seen = self.look_at_pages(0..count).await?;
-        let there = count - seen.of_kind(Kind::Away);
-        let used = (there - seen.free()) * self.pages.bytes;
+        let present = count - seen.of_kind(Kind::Away);
+        let used = (present - seen.free()) * self.pages.bytes;
         let dead: u64 = seen.runs().map(|run| run.dead.granules * GRANULE).sum();
         Ok(HeapUse {
             used,
             dead: dead.min(used),
-            bytes: there * self.pages.bytes,
+            bytes: present * self.pages.bytes,
             evicted: 0,
         })
     }

@@ -22,7 +22,7 @@ pub(super) struct Uncounted {
     /// as this client knew; nothing if it did not.
     pub(super) since: Nanos,
     pub(super) openings: Option<u64>,
-    told: u32,
+    reports: u32,
 }
 
 impl Uncounted {
@@ -42,10 +42,10 @@ impl Uncounted {
     /// dead.
     pub(super) fn due(&mut self, all: bool, page_granules: u64) -> Vec<(u64, u64, Dead)> {
         self.granules = 0;
-        self.told += 1;
-        let all = all || self.told >= TELL_ALL_AFTER || self.pages.len() > MOST_PAGES;
+        self.reports += 1;
+        let all = all || self.reports >= TELL_ALL_AFTER || self.pages.len() > MOST_PAGES;
         if all {
-            self.told = 0;
+            self.reports = 0;
         }
         let is_due = |dead: &Dead| all || dead.granules >= page_granules / TELL_PART;
         let due = self.pages.extract_if(|_, (_, dead)| is_due(dead));

@@ -320,9 +320,9 @@ impl<'t, E: Endpoint> PairWriteFastPath<'t, E> {
         let from = write.place.start + slots.start as u64 * SLOT;
         for (passed, slot) in slots.clone().zip(view.slots::<2>(from, slots.len())) {
             let at = write.place.start + passed as u64 * SLOT;
-            let (mut head, mut there) = (slot(0), 0);
+            let (mut head, mut current) = (slot(0), 0);
             if head == wanted {
-                there = slot(1);
+                current = slot(1);
             } else if head == 0 {
                 head = view.compare_swap(at, 0, wanted);
                 swaps += 1;
@@ -336,18 +336,19 @@ impl<'t, E: Endpoint> PairWriteFastPath<'t, E> {
             }
             let reads = self.pairs.more_reads(passed);
             for _ in 0..=MOST_RACES {
-                if self.finds && there != 0 {
-                    let value = self.pairs.words.value_of_pair(there);
+                if self.finds && current != 0 {
+                    let value = self.pairs.words.value_of_pair(current);
                     return Some(FastPathResult::Written(Some(value), More { reads, swaps }));
                 }
-                let seen = view.compare_swap(at + 8, there, write.value);
+                let seen = view.compare_swap(at + 8, current, write.value);
                 swaps += 1;
-                if seen == there {
-                    self.entered.set(self.entered.get() + u32::from(there == 0));
-                    let was = (there != 0).then_some(there);
+                if seen == current {
+                    self.entered
+                        .set(self.entered.get() + u32::from(current == 0));
+                    let was = (current != 0).then_some(current);
                     return Some(FastPathResult::Written(was, More { reads, swaps }));
                 }
-                there = seen;
+                current = seen;
             }
             return Some(FastPathResult::Undecided);
         }

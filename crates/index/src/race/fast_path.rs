@@ -72,7 +72,7 @@ impl<E: Endpoint> RecordSlots for RaceTable<E> {
             }
             let found = met.quiet_among(*slots)?;
             *named = found.map(|(number, word)| (start + number * 8, word.0));
-            steps.beside(1, *slots as u64 * 8);
+            steps.add_to_step(1, *slots as u64 * 8);
         }
         steps.leave();
         Some((named, steps))

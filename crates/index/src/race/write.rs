@@ -405,11 +405,11 @@ impl<E: Endpoint> Writes<'_, E> {
         }
         if let Some(block) = write.only_in {
             // Its record is known to be the key's.
-            let own = Word::begun(of.leaf.depth, key.tag, block).in_state(State::Live);
+            let published = Word::begun(of.leaf.depth, key.tag, block).in_state(State::Live);
             let begun = Word::begun(of.leaf.depth, key.tag, block);
             let mut marked = of.seen.marked.iter();
-            return match marked.find(|(_, word)| *word == own || *word == begun) {
-                Some(&own) if own.1 != begun => self.at_own(write, of, own),
+            return match marked.find(|(_, word)| *word == published || *word == begun) {
+                Some(&published) if published.1 != begun => self.at_own(write, of, published),
                 // That insertion is not to become live with a block that is about to be freed.
                 Some(&(slot, begun)) => {
                     (of.slot, of.begun) = (slot, Some(begun));
@@ -488,7 +488,7 @@ impl<E: Endpoint> Writes<'_, E> {
         &self,
         write: &Write<'_>,
         of: &mut RaceWriteState,
-        own: SlotWord,
+        published: SlotWord,
         (piece, record): (usize, RecordView<'_>),
     ) -> NextStep<RaceWriteSlowPath> {
         match write.operation {
@@ -504,7 +504,7 @@ impl<E: Endpoint> Writes<'_, E> {
             {
                 self.done(of, false)
             }
-            _ => self.at_own(write, of, own),
+            _ => self.at_own(write, of, published),
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) fn last_overflow(hashes: impl Iterator<Item = u64>, homes: u64) -> u6
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..at + 8) {
-        Some(whole) => word_of(whole),
+        Some(word) => word_of(word),
         None => word_of(&bytes[at.min(bytes.len())..]),
     }
 }

@@ -222,10 +222,10 @@ impl<E: Endpoint> Client<E> {
             .endpoint
             .read(from.plus(begun.len() as u64), bytes - begun.len())
             .await?;
-        let mut whole = self.endpoint.core().buffers.take(bytes)?;
-        let (front, back) = whole.split_at_mut(begun.len());
+        let mut joined = self.endpoint.core().buffers.take(bytes)?;
+        let (front, back) = joined.split_at_mut(begun.len());
         front.copy_from_slice(&begun);
         back.copy_from_slice(&rest);
-        Ok(whole)
+        Ok(joined)
     }
 }

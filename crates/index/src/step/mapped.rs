@@ -163,7 +163,7 @@ pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u6
     }
     match reads.booked {
         Booked::Apart => steps.read(reads.verbs(), bytes),
-        Booked::WithLast => steps.beside(reads.verbs(), bytes),
+        Booked::WithLast => steps.add_to_step(reads.verbs(), bytes),
         Booked::Fetched => {}
     }
 }

@@ -97,7 +97,7 @@ impl<'t, T: RecordSlots> RecordPath<'t, T> {
         let (at, word) = *slot;
         let seen = read.view.compare_swap(at, word, T::renamed(word, new));
         read.tally.swap();
-        steps.beside(1, bytes);
+        steps.add_to_step(1, bytes);
         steps.swap();
         if seen != word {
             draft.take_back(heap);

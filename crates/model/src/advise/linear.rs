@@ -49,7 +49,7 @@ impl LinearSlots {
         table: TableLoad,
         distances: &ProbeDistribution,
         together: bool,
-        own: f64,
+        met: f64,
     ) -> f64 {
         if self.ordered {
             // A slot says its home too, so only the keys of that.
@@ -57,11 +57,11 @@ impl LinearSlots {
         }
         let ended = distances.mean();
         if !together {
-            return ended - own;
+            return ended - met;
         }
         let read = distances.expected_reads(self.read_slots) * self.read_slots as f64;
         let to_empty = ProbeDistribution::miss(table).mean();
-        (read - own).min((to_empty - own).max(ended))
+        (read - met).min((to_empty - met).max(ended))
     }
 }
 
@@ -79,9 +79,9 @@ pub fn linear_lookup(
 ) -> Result<Work, ModelError> {
     let policy = workload.hit_policy();
     let share = workload.hit_ratio();
-    let missing = |own: f64, distances: &ProbeDistribution| {
+    let missing = |met: f64, distances: &ProbeDistribution| {
         let together = records.is_some_and(|records| records.together);
-        slots.others(table, distances, together, own)
+        slots.others(table, distances, together, met)
     };
     let misses = slots.miss(table);
     let mut miss = slots.read(costs, &misses);
@@ -95,12 +95,12 @@ pub fn linear_lookup(
     let mut hit = slots.read(costs, &hits);
     if let Some(records) = records {
         // A hit that reads on to the empty slot meets its own key on the way.
-        let own = match policy {
+        let met = match policy {
             HitPolicy::AllMatches => 1.0,
             HitPolicy::StopAtMatch if records.together => 1.0,
             HitPolicy::StopAtMatch => 0.0,
         };
-        hit = hit + records.found(costs) + records.in_vain(costs, missing(own, &hits), true);
+        hit = hit + records.found(costs) + records.in_vain(costs, missing(met, &hits), true);
     }
     Ok(hit * share + miss * (1.0 - share))
 }
@@ -136,7 +136,7 @@ pub fn linear_put(
         + match write {
             LinearWrite::Word => swap,
             LinearWrite::Pair => swap * 2.0,
-            LinearWrite::Inline(bytes) => swap + costs.beside(swap, costs.transfer(bytes)),
+            LinearWrite::Inline(bytes) => swap + costs.together_with(swap, costs.transfer(bytes)),
             LinearWrite::Out(bytes) => swap + costs.transfer(bytes).waited_for(costs.post_ns),
         })
 }

@@ -220,7 +220,7 @@ impl VerbCosts {
 
     /// Two verbs that leave together.
     #[must_use]
-    pub fn beside(&self, one: Work, other: Work) -> Work {
+    pub fn together_with(&self, one: Work, other: Work) -> Work {
         let (long, short) = if one.latency_ns >= other.latency_ns {
             (one, other)
         } else {

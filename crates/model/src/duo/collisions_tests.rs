@@ -185,13 +185,13 @@ fn the_theorems_bound_is_exceeded() {
     let table = Fingerprints::new(1, 8, 256).unwrap();
     let bound = 4.0 * 8.0 * 9.0 * 7.0 / (3.0 * 65536.0);
     let ratio = |room| table.unresolved(0.99, room).unwrap() / bound;
-    let (any, aside) = (
+    let (any, excluded) = (
         ratio(BackupRoom::AnySlot),
         ratio(BackupRoom::SetAside { slots: 2 }),
     );
-    println!("{any} {aside}");
+    println!("{any} {excluded}");
     assert!((1.3..1.6).contains(&any), "{any}");
-    assert!((2.5..3.3).contains(&aside), "{aside}");
+    assert!((2.5..3.3).contains(&excluded), "{excluded}");
 }
 
 /// Keys of a class that have one of some slots, of all that need one, against all classes of up to

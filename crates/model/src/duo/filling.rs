@@ -91,16 +91,15 @@ impl Array {
     }
 
     fn add(&mut self, by: f64, other: &Self) {
-        let both = |these: &mut Vec<f64>, those: &Vec<f64>| {
-            these
-                .iter_mut()
-                .zip(those)
+        let both = |sums: &mut Vec<f64>, addends: &Vec<f64>| {
+            sums.iter_mut()
+                .zip(addends)
                 .for_each(|(this, that)| *this += by * that);
         };
         both(&mut self.with, &other.with);
         both(&mut self.loose, &other.loose);
         let rows = self.records.iter_mut().zip(&other.records);
-        rows.for_each(|(these, those)| both(these, those));
+        rows.for_each(|(sums, addends)| both(sums, addends));
     }
 }
 
@@ -207,33 +206,33 @@ struct Flow<'s> {
 }
 
 impl Flow<'_> {
-    /// Records arrive in buckets of an array with `there` records, less than d; their other buckets
+    /// Records arrive in buckets of an array with `load` records, less than d; their other buckets
     /// have `other`.
-    fn arrive(&mut self, array: usize, there: usize, other: usize, records: f64) {
-        let buckets = self.state.arrays[array].with[there];
+    fn arrive(&mut self, array: usize, load: usize, other: usize, records: f64) {
+        let buckets = self.state.arrays[array].with[load];
         if buckets <= 0.0 || records <= 0.0 {
             return;
         }
         let part = records / buckets;
         let (this, that) = (&self.state.arrays[array], &self.state.arrays[1 - array]);
         let [first, second] = &mut self.change.arrays;
-        let (change, beside) = if array == 0 {
+        let (change, other_change) = if array == 0 {
             (first, second)
         } else {
             (second, first)
         };
-        change.with[there] -= records;
-        change.with[there + 1] += records;
+        change.with[load] -= records;
+        change.with[load + 1] += records;
         for of_other in 0..=self.d {
-            let held = part * this.records[there][of_other];
-            change.records[there][of_other] -= held;
-            change.records[there + 1][of_other] += held;
-            let pointing = part * that.records[of_other][there];
-            beside.records[of_other][there] -= pointing;
-            beside.records[of_other][there + 1] += pointing;
+            let held = part * this.records[load][of_other];
+            change.records[load][of_other] -= held;
+            change.records[load + 1][of_other] += held;
+            let pointing = part * that.records[of_other][load];
+            other_change.records[of_other][load] -= pointing;
+            other_change.records[of_other][load + 1] += pointing;
         }
-        change.records[there + 1][other] += records;
-        if there + 1 == self.d {
+        change.records[load + 1][other] += records;
+        if load + 1 == self.d {
             self.filled[array] += records;
             self.begin_full(array, records, other < self.d);
         }

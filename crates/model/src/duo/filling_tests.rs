@@ -43,23 +43,23 @@ impl Table {
     /// Puts a key in; false if it has no path of at most one move.
     fn insert(&mut self) -> bool {
         let buckets = self.arrays[0].len();
-        let own = [self.random.below(buckets), self.random.below(buckets)];
-        let [first, second] = [0, 1].map(|array| self.arrays[array][own[array]].len());
+        let homes = [self.random.below(buckets), self.random.below(buckets)];
+        let [first, second] = [0, 1].map(|array| self.arrays[array][homes[array]].len());
         let goes_second = match self.order {
             FillOrder::RoomierBucket => second <= first,
             FillOrder::FirstArray => first == self.d,
         };
         let array = usize::from(goes_second);
         if [first, second][array] < self.d {
-            self.arrays[array][own[array]].push(own[1 - array]);
+            self.arrays[array][homes[array]].push(homes[1 - array]);
             return true;
         }
         for array in [1, 0] {
             for slot in 0..self.d {
-                let other = self.arrays[array][own[array]][slot];
+                let other = self.arrays[array][homes[array]][slot];
                 if self.arrays[1 - array][other].len() < self.d {
-                    self.arrays[1 - array][other].push(own[array]);
-                    self.arrays[array][own[array]][slot] = own[1 - array];
+                    self.arrays[1 - array][other].push(homes[array]);
+                    self.arrays[array][homes[array]][slot] = homes[1 - array];
                     return true;
                 }
             }
@@ -110,9 +110,9 @@ fn buckets_and_records_are_conserved() {
         );
         for array in &filling.state.arrays {
             assert!((array.with.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-            for (there, (buckets, records)) in array.with.iter().zip(&array.records).enumerate() {
-                let all = there as f64 * buckets;
-                assert!((records.iter().sum::<f64>() - all).abs() < 1e-6, "{there}");
+            for (load, (buckets, records)) in array.with.iter().zip(&array.records).enumerate() {
+                let all = load as f64 * buckets;
+                assert!((records.iter().sum::<f64>() - all).abs() < 1e-6, "{load}");
             }
             let full: f64 = array.loose.iter().sum();
             assert!((full - array.with[8]).abs() < 1e-6, "{full}");

@@ -69,7 +69,7 @@ impl Answers {
                 Err(reason) => plain("503 Service Unavailable", &format!("{reason}\n")),
             },
             "/slow" => {
-                let slow: Vec<_> = self.source.slow().iter().map(told).collect();
+                let slow: Vec<_> = self.source.slow().iter().map(described).collect();
                 let slow = serde_json::json!({ "slow": slow });
                 response("200 OK", "application/json", &slow.to_string())
             }
@@ -100,7 +100,7 @@ impl Answers {
     }
 }
 
-fn told(slow: &Slow) -> Value {
+fn described(slow: &Slow) -> Value {
     let at = slow.at.duration_since(UNIX_EPOCH).unwrap_or_default();
     serde_json::json!({
         "at_unix_ms": at.as_millis() as u64,

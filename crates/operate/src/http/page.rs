@@ -86,11 +86,11 @@ impl Page {
         let address = listener.local_addr().map_err(thread)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let end = end.map_err(|error| thread(error.into()))?;
-        let told = end.try_clone().map_err(thread)?;
+        let end_reader = end.try_clone().map_err(thread)?;
         let answers = Answers::of(Box::new(source), address.ip().is_loopback());
         let tls = Arc::new(options.tls.clone().map(RwLock::new));
         let shared = Arc::clone(&tls);
-        let event_loop = HttpEventLoop::new(listener, told, options.clone(), shared, answers);
+        let event_loop = HttpEventLoop::new(listener, end_reader, options.clone(), shared, answers);
         let started = std::thread::Builder::new().name("farslot-metrics".into());
         let started = started.spawn(move || event_loop.run()).map_err(thread)?;
         Ok(Self {

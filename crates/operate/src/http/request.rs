@@ -55,16 +55,20 @@ mod tests {
 
     #[test]
     fn requests_are_read_as_they_arrive() {
-        let whole = b"GET /metrics?x=1 HTTP/1.1\r\nhOST: a:1\r\n\r\n";
-        for length in 0..whole.len() {
-            assert_eq!(Arrived::of(&whole[..length]), Arrived::Part, "{length}");
+        let request_bytes = b"GET /metrics?x=1 HTTP/1.1\r\nhOST: a:1\r\n\r\n";
+        for length in 0..request_bytes.len() {
+            assert_eq!(
+                Arrived::of(&request_bytes[..length]),
+                Arrived::Part,
+                "{length}"
+            );
         }
         let request = Request {
             method: "GET",
             path: "/metrics",
             host: Some("a:1"),
         };
-        assert_eq!(Arrived::of(whole), Arrived::Whole(request));
+        assert_eq!(Arrived::of(request_bytes), Arrived::Whole(request));
         assert_eq!(Arrived::of(b"\0\x01 /\r\n"), Arrived::Malformed);
         assert_eq!(Arrived::of(&[b'a'; LONGEST]), Arrived::TooLong);
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS + 1));

@@ -125,17 +125,17 @@ impl Table {
         let (head, slots) = words.split_at(2);
         let places = (0..self.shape.slots).map(|slot| self.shape.slot_at(at, slot));
         let slots = slots.chunks_exact(self.shape.slot_words());
-        let mut whole = true;
+        let mut is_intact = true;
         for (place, slot) in places.zip(slots.clone()) {
             if let Some(observation) = self.judge_slot(key, place, slot) {
                 return Some(observation);
             }
-            whole &= Slot(slot).check() == 0 || Slot(slot).is_whole(place);
+            is_intact &= Slot(slot).check() == 0 || Slot(slot).is_whole(place);
         }
         let meta = Meta::of_word(head[1]);
         let bucket = (at - self.shape.bucket_at(0)) / self.shape.bucket_bytes();
         let checks = slots.map(|slot| Slot(slot).check());
-        let proves = whole
+        let proves = is_intact
             && meta.first == 0
             && head[0] == stamp_of(at, head[1], checks)
             && self.shape.is_for(bucket, meta.depth, self.shape.hash(key));

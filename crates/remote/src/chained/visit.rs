@@ -61,7 +61,7 @@ impl Owner<'_> {
     /// Puts the keys from a place on for which there is room.
     pub(super) fn visit(&self, from: u64, reply: &mut [u8]) -> Result<usize, Fault> {
         let buckets = u64::from(self.shape.buckets) + self.extra()?;
-        let mut told = vec![0; 8];
+        let mut payload = vec![0; 8];
         let (mut place, mut looked) = (VisitPlace::of_number(from), 0);
         let next = loop {
             if u64::from(place.bucket) >= buckets {
@@ -74,7 +74,7 @@ impl Owner<'_> {
             looked += slots;
             records.sort_unstable_by_key(|record| record.tag);
             let groups = records.chunk_by(|record, other| record.tag == other.tag);
-            if let Some(tag) = self.put_groups(groups, reply.len(), &mut told)? {
+            if let Some(tag) = self.put_groups(groups, reply.len(), &mut payload)? {
                 break VisitPlace { tag, ..place }.number();
             }
             place = VisitPlace {
@@ -82,8 +82,8 @@ impl Owner<'_> {
                 tag: 0,
             };
         };
-        told[..8].copy_from_slice(&next.to_le_bytes());
-        farslot_rpc::put(reply, &told)
+        payload[..8].copy_from_slice(&next.to_le_bytes());
+        farslot_rpc::put(reply, &payload)
     }
 
     /// The records of a bucket from a place on.
@@ -127,31 +127,31 @@ impl Owner<'_> {
         &self,
         groups: impl Iterator<Item = &'r [Record]>,
         room: usize,
-        told: &mut Vec<u8>,
+        payload: &mut Vec<u8>,
     ) -> Result<Option<u16>, Fault> {
         for group in groups {
             let bytes = group.iter().map(|record| record.bytes).sum::<usize>();
-            if told.len() + bytes > room {
-                if told.len() == 8 {
+            if payload.len() + bytes > room {
+                if payload.len() == 8 {
                     return Err(Fault::NoRoom(8 + bytes));
                 }
                 return Ok(Some(group[0].tag));
             }
             for record in group {
-                self.put_record(record, told)?;
+                self.put_record(record, payload)?;
             }
         }
         Ok(None)
     }
 
-    fn put_record(&self, record: &Record, told: &mut Vec<u8>) -> Result<(), Fault> {
+    fn put_record(&self, record: &Record, payload: &mut Vec<u8>) -> Result<(), Fault> {
         let words = self.words(record.slot)?;
         let key = Slot(&words).key().ok_or(Fault::Damaged)?;
         let value = Slot(&words).value(self.shape).ok_or(Fault::Damaged)?;
-        told.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        told.extend_from_slice(&(value.len() as u16).to_le_bytes());
-        told.extend_from_slice(key);
-        told.extend_from_slice(value);
+        payload.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        payload.extend_from_slice(&(value.len() as u16).to_le_bytes());
+        payload.extend_from_slice(key);
+        payload.extend_from_slice(value);
         Ok(())
     }
 }

@@ -85,9 +85,9 @@ impl Node {
             NodeEntries::Leaf(pairs) => {
                 for (key, value) in pairs {
                     put_key(&mut rest, shape, Some(key));
-                    let (own, behind) = rest.split_at_mut(shape.value_words());
-                    own[0] = value.len() as u64;
-                    put_bytes(&mut own[1..], value);
+                    let (words, behind) = rest.split_at_mut(shape.value_words());
+                    words[0] = value.len() as u64;
+                    put_bytes(&mut words[1..], value);
                     rest = behind;
                 }
             }
@@ -118,9 +118,9 @@ impl Node {
             let mut pairs = Vec::with_capacity(count.min(shape.leaf_pairs.into()));
             for _ in 0..count {
                 let key = take_key(&mut rest, shape)??;
-                let (own, behind) = rest.split_at_checked(shape.value_words())?;
-                let len = usize::try_from(own[0]).ok()?;
-                pairs.push((key, bytes_of(&own[1..], len)?.into()));
+                let (words, behind) = rest.split_at_checked(shape.value_words())?;
+                let len = usize::try_from(words[0]).ok()?;
+                pairs.push((key, bytes_of(&words[1..], len)?.into()));
                 rest = behind;
             }
             NodeEntries::Leaf(pairs)
@@ -170,22 +170,22 @@ impl Node {
 
 /// Puts a key into the first words and goes on behind them.
 fn put_key(rest: &mut &mut [u64], shape: &TreeShape, key: Option<&[u8]>) {
-    let (own, behind) = std::mem::take(rest).split_at_mut(shape.key_words());
-    own[0] = key.map_or(NO_KEY, |key| key.len() as u64);
-    put_bytes(&mut own[1..], key.unwrap_or(&[]));
+    let (words, behind) = std::mem::take(rest).split_at_mut(shape.key_words());
+    words[0] = key.map_or(NO_KEY, |key| key.len() as u64);
+    put_bytes(&mut words[1..], key.unwrap_or(&[]));
     *rest = behind;
 }
 
 /// The key in the first words, which is none if it says so; nothing if they make no sense. Goes on
 /// behind them.
 fn take_key(rest: &mut &[u64], shape: &TreeShape) -> Option<Option<Key>> {
-    let (own, behind) = rest.split_at_checked(shape.key_words())?;
+    let (words, behind) = rest.split_at_checked(shape.key_words())?;
     *rest = behind;
-    if own[0] == NO_KEY {
+    if words[0] == NO_KEY {
         return Some(None);
     }
-    let len = usize::try_from(own[0]).ok()?;
-    Some(Some(bytes_of(&own[1..], len)?.into()))
+    let len = usize::try_from(words[0]).ok()?;
+    Some(Some(bytes_of(&words[1..], len)?.into()))
 }
 
 #[cfg(test)]

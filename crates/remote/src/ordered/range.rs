@@ -100,11 +100,11 @@ impl<'k> KeyRange<'k> {
         most: usize,
     ) {
         let left = most - found.len();
-        let own = pairs.filter(|(key, _)| self.has(key.as_ref()));
-        let own = own.map(|(key, value)| (key.into(), value.into()));
+        let inside = pairs.filter(|(key, _)| self.has(key.as_ref()));
+        let inside = inside.map(|(key, value)| (key.into(), value.into()));
         match self.is_reversed {
-            false => found.extend(own.take(left)),
-            true => found.extend(own.rev().take(left)),
+            false => found.extend(inside.take(left)),
+            true => found.extend(inside.rev().take(left)),
         }
     }
 }

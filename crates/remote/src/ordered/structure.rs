@@ -133,7 +133,7 @@ impl Tree {
         let Some((leaf, words)) = words.split_first() else {
             return rest.is_empty().then_some(None);
         };
-        let (own, above) = words.split_at_checked(self.shape.leaf_words())?;
+        let (leaf_words, above) = words.split_at_checked(self.shape.leaf_words())?;
         if let Some((number, above)) = above.split_first() {
             let above = Node::decode(&self.shape, self.shape.node_at(*number)?, above)?;
             if let NodeEntries::Inner(1, children) = above.entries {
@@ -142,7 +142,7 @@ impl Tree {
                     .for_each(|(low, child)| cache.learn(low, child));
             }
         }
-        self.read_leaf(*leaf, own, cache).map(Some)
+        self.read_leaf(*leaf, leaf_words, cache).map(Some)
     }
 
     /// What stands for the leaves of a map that has none: the word that says so.

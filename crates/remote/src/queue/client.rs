@@ -126,8 +126,8 @@ impl<E: Endpoint> Fifo<E> {
         let place = from.unwrap_or(0);
         let request = Request::Tell { place, most }.encode();
         let reply = self.0.ask_for(&request, self.0.structure().room()).await?;
-        let told = read_told(&reply).filter(|(next, _)| leads_on(place, *next));
-        let (next, items) = told.ok_or(RemoteError::BadReply)?;
+        let items_read = read_told(&reply).filter(|(next, _)| leads_on(place, *next));
+        let (next, items) = items_read.ok_or(RemoteError::BadReply)?;
         items.into_iter().for_each(visit);
         Ok((next != 0).then_some(next))
     }

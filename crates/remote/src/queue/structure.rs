@@ -58,8 +58,8 @@ impl Queue {
             return None;
         }
         let (head, value) = words.split_at(SLOT_HEAD);
-        let whole = head[0] == sum(self.shape.slot_at(position), &words[1..]);
-        if !whole || head[1] != position {
+        let is_intact = head[0] == sum(self.shape.slot_at(position), &words[1..]);
+        if !is_intact || head[1] != position {
             return None;
         }
         let value = bytes_of(value, usize::try_from(head[2]).ok()?)?.to_vec();
@@ -111,11 +111,11 @@ impl Queue {
         reply: &mut [u8],
     ) -> Result<usize, Fault> {
         let Range { start, end } = positions_of(place, self.ends(memory)?);
-        let mut told = vec![0; 8];
+        let mut items = vec![0; 8];
         let asked = start..end.min(start.saturating_add(most.into()));
-        let next = start + self.put_items(memory, asked, reply.len(), &mut told)?;
-        told[..8].copy_from_slice(&place_of(next, end).to_le_bytes());
-        put(reply, &told)
+        let next = start + self.put_items(memory, asked, reply.len(), &mut items)?;
+        items[..8].copy_from_slice(&place_of(next, end).to_le_bytes());
+        put(reply, &items)
     }
 
     fn add(&self, values: &[&[u8]], memory: &mut dyn OwnerMemory) -> Result<u64, Fault> {
@@ -148,16 +148,16 @@ impl Queue {
     ) -> Result<usize, Fault> {
         let (head, tail) = self.ends(memory)?;
         let asked = head..tail.min(head.saturating_add(most.into()));
-        let mut told = Vec::new();
+        let mut items = Vec::new();
         // Before they are taken: what the reply has no room for stays.
-        let taken = self.put_items(memory, asked, reply.len(), &mut told)?;
+        let taken = self.put_items(memory, asked, reply.len(), &mut items)?;
         for position in head..head + taken {
             memory.store(self.shape.slot_at(position), 0)?;
         }
         if taken > 0 {
             memory.store(self.shape.at + HEAD, head + taken)?;
         }
-        put(reply, &told)
+        put(reply, &items)
     }
 }
 

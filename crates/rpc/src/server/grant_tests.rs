@@ -78,10 +78,10 @@ fn request(session: u64, number: u32) -> RequestHeader {
 #[test]
 fn a_session_is_for_its_own_grant_alone() {
     let (server, runs) = server(RpcServerOptions::default());
-    let (own, other) = (Of("own"), Of("other"));
-    let session = open(&server, &own, 1).unwrap();
+    let (holder, other) = (Of("own"), Of("other"));
+    let session = open(&server, &holder, 1).unwrap();
     assert_eq!(
-        send(&server, &own, request(session, 1), 2).0,
+        send(&server, &holder, request(session, 1), 2).0,
         RequestStatus::Done
     );
     // Neither the reply that is kept nor the next number of its slot is another's.
@@ -91,11 +91,11 @@ fn a_session_is_for_its_own_grant_alone() {
     }
     assert_eq!(runs.load(Relaxed), 1);
     assert_eq!(
-        send(&server, &own, request(session, 1), 4),
+        send(&server, &holder, request(session, 1), 4),
         (RequestStatus::Done, vec![7; 100])
     );
     assert_eq!(
-        send(&server, &own, request(session, 2), 5).0,
+        send(&server, &holder, request(session, 2), 5).0,
         RequestStatus::Done
     );
     assert_eq!(runs.load(Relaxed), 2);
@@ -150,20 +150,20 @@ fn what_is_too_much_to_keep_is_executed_once_and_said_to_be_in_doubt() {
         ..RpcServerOptions::default()
     };
     let (server, runs) = server(options);
-    let own = Of("own");
-    let sessions = [1, 2].map(|now| open(&server, &own, now).unwrap());
+    let holder = Of("own");
+    let sessions = [1, 2].map(|now| open(&server, &holder, now).unwrap());
     for session in sessions {
         assert_eq!(
-            send(&server, &own, request(session, 1), 3).0,
+            send(&server, &holder, request(session, 1), 3).0,
             RequestStatus::Done
         );
     }
     assert_eq!(
-        send(&server, &own, request(sessions[0], 1), 4).0,
+        send(&server, &holder, request(sessions[0], 1), 4).0,
         RequestStatus::Done
     );
     assert_eq!(
-        send(&server, &own, request(sessions[1], 1), 5).0,
+        send(&server, &holder, request(sessions[1], 1), 5).0,
         RequestStatus::NotKept
     );
     assert_eq!(runs.load(Relaxed), 2);

@@ -241,13 +241,13 @@ impl Server {
                 }
             }
         }
-        let own = sessions.get(&grant.map(Box::from)).copied();
-        let count = own.map_or(0, |(count, ..)| count);
+        let session = sessions.get(&grant.map(Box::from)).copied();
+        let count = session.map_or(0, |(count, ..)| count);
         let (most, _, at) = sessions.values().max_by_key(|(count, ..)| *count)?;
         if *most > count + 1 {
             return Some(*at);
         }
-        let (_, since, at) = own?;
+        let (_, since, at) = session?;
         (now.saturating_sub(since) > IDLE).then_some(at)
     }
 

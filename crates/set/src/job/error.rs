@@ -102,24 +102,24 @@ pub enum JobError {
         error: String,
     },
     /// A process that was told of another number of ranks than rank 0.
-    #[error("rank {rank} was told of {theirs} ranks, and rank 0 of {ranks}")]
+    #[error("rank {rank} was told of {peer} ranks, and rank 0 of {ranks}")]
     OtherRanks {
         /// The rank.
         rank: u32,
         /// How many it was told of.
-        theirs: u32,
+        peer: u32,
         /// How many rank 0 was told of.
         ranks: u32,
     },
     /// A rank has something else than rank 0, in which all must agree.
-    #[error("the ranks do not agree: the {what} of rank {rank} is {theirs}, that of rank 0 {ours}")]
+    #[error("the ranks do not agree: the {what} of rank {rank} is {peer}, that of rank 0 {ours}")]
     Disagreement {
         /// In what.
         what: String,
         /// The first rank that has something else.
         rank: u32,
         /// What it has.
-        theirs: String,
+        peer: String,
         /// What rank 0 has.
         ours: String,
     },

@@ -361,8 +361,8 @@ impl<E: Endpoint> SharedDataSet<E> {
         mut keep: impl FnMut(u64) -> bool,
         mut moved: impl FnMut(u64, u64),
     ) -> Result<(), SetError> {
-        let own = self.table.own_occupied().await?;
-        let indices = own.into_iter().map(layout::index_in);
+        let occupied = self.table.own_occupied().await?;
+        let indices = occupied.into_iter().map(layout::index_in);
         let kept: Vec<u64> = indices.filter(|index| keep(*index)).collect();
         let mut outcome = Ok(());
         let jobs = kept.iter().map(|index| self.move_one(*index, new));

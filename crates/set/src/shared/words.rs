@@ -193,8 +193,8 @@ impl<E: Endpoint> SharedWordSet<E> {
         width: usize,
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<(), SetError> {
-        let own = self.table.own_occupied().await?;
-        let words = own.into_iter().map(|bucket| bucket & MAX_WORD);
+        let occupied = self.table.own_occupied().await?;
+        let words = occupied.into_iter().map(|bucket| bucket & MAX_WORD);
         let kept: Vec<u64> = words.filter(|word| keep(*word)).collect();
         let mut outcome = Ok(());
         let moved = new.find_or_put_all(&kept, width, |_, put| match put {

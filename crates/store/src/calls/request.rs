@@ -384,9 +384,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let key = [1u8; 8];
-        let whole = encoded(Question::Run, 7, &[Operation::Get(&key)]);
+        let encoded_get = encoded(Question::Run, 7, &[Operation::Get(&key)]);
         let changed = |at: usize, byte| {
-            let mut bytes = whole.clone();
+            let mut bytes = encoded_get.clone();
             bytes[at] = byte;
             Request::decode(&bytes).unwrap_err()
         };
@@ -404,7 +404,7 @@ mod tests {
         let (bytes, most) = (Request::decode(&bytes), 5);
         assert_eq!(bytes, Err(MalformedRequest::Expected { bytes: 6, most }));
         // Of the key's bytes the last is now a value.
-        let mut bytes = whole.clone();
+        let mut bytes = encoded_get.clone();
         (bytes[17], bytes[20]) = (7, 1);
         let operation = "get";
         let error = Request::decode(&bytes).unwrap_err();

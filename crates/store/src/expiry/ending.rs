@@ -18,10 +18,10 @@ impl Ending {
     /// That of a table with which a session is opened.
     pub(crate) fn of(&self, table: u64) -> EndingIn {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(there) = known.get(&table).and_then(Weak::upgrade) {
-            return EndingIn(there);
+        if let Some(flag) = known.get(&table).and_then(Weak::upgrade) {
+            return EndingIn(flag);
         }
-        known.retain(|_, there| there.strong_count() > 0);
+        known.retain(|_, flag| flag.strong_count() > 0);
         let new = EndingIn::default();
         known.insert(table, Arc::downgrade(&new.0));
         new
@@ -30,8 +30,8 @@ impl Ending {
     /// Whether there were any in a table since it was asked last.
     pub(super) fn take(&self, table: u64) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = known.get(&table).and_then(Weak::upgrade);
-        there.is_some_and(|there| there.swap(false, Relaxed))
+        let flag = known.get(&table).and_then(Weak::upgrade);
+        flag.is_some_and(|flag| flag.swap(false, Relaxed))
     }
 }
 

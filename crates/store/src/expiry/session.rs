@@ -188,7 +188,9 @@ impl PendingOperation<'_> {
         match (self.operation, self.state) {
             (Operation::GetAll(_), _) => Operation::GetAll(key),
             (Operation::Put(_, value), _) => Operation::Put(key, stored(Expiry::NEVER, value)),
-            (Operation::FindOrPut(..), RecordState::Dead(there)) => Operation::RemoveIf(key, there),
+            (Operation::FindOrPut(..), RecordState::Dead(current)) => {
+                Operation::RemoveIf(key, current)
+            }
             (Operation::FindOrPut(_, value), _) => {
                 Operation::FindOrPut(key, stored(Expiry::NEVER, value))
             }
@@ -202,13 +204,13 @@ impl PendingOperation<'_> {
             // It keeps its expiry.
             (
                 Operation::Update(_, value) | Operation::Replace(_, _, value),
-                RecordState::Living(there),
+                RecordState::Living(current),
             ) => {
-                let expiry = Expiry::split(there).map_or(Expiry::NEVER, |(expiry, _)| expiry);
-                Operation::Replace(key, there, stored(expiry, value))
+                let expiry = Expiry::split(current).map_or(Expiry::NEVER, |(expiry, _)| expiry);
+                Operation::Replace(key, current, stored(expiry, value))
             }
-            (Operation::Remove(_) | Operation::RemoveIf(..), RecordState::Living(there)) => {
-                Operation::RemoveIf(key, there)
+            (Operation::Remove(_) | Operation::RemoveIf(..), RecordState::Living(current)) => {
+                Operation::RemoveIf(key, current)
             }
             _ => Operation::Get(key),
         }
@@ -227,20 +229,22 @@ impl PendingOperation<'_> {
             }
             (Put(..), _, outcome) => RoundStep::Done(outcome),
             (FindOrPut(..), _, Outcome::Value(None)) => RoundStep::Done(Outcome::Value(None)),
-            (FindOrPut(..), _, Outcome::Value(Some(there))) => match Expiry::living(&there, now) {
-                Some(_) => RoundStep::Done(Outcome::Value(living(there, now))),
-                None => RoundStep::Again(RecordState::Dead(there.to_vec())),
-            },
+            (FindOrPut(..), _, Outcome::Value(Some(current))) => {
+                match Expiry::living(&current, now) {
+                    Some(_) => RoundStep::Done(Outcome::Value(living(current, now))),
+                    None => RoundStep::Again(RecordState::Dead(current.to_vec())),
+                }
+            }
             // That one is gone, or another is there.
             (FindOrPut(..), RecordState::Dead(_), _) => RoundStep::Again(RecordState::Unknown),
             // A look has found this.
             (Update(..) | Remove(_) | Replace(..) | RemoveIf(..), _, Outcome::Value(found)) => {
-                let living = found.as_deref().and_then(|there| {
-                    let (_, value) = Expiry::living(there, now)?;
-                    self.may_change(value).then(|| there.to_vec())
+                let living = found.as_deref().and_then(|current| {
+                    let (_, value) = Expiry::living(current, now)?;
+                    self.may_change(value).then(|| current.to_vec())
                 });
                 match living {
-                    Some(there) => RoundStep::Again(RecordState::Living(there)),
+                    Some(current) => RoundStep::Again(RecordState::Living(current)),
                     None => RoundStep::Done(Outcome::Changed(false)),
                 }
             }
@@ -314,8 +318,11 @@ impl Session for Expiring {
             Answers::Small(small) => small.each(|number, found| {
                 done(Answers::One(number, Ok(living(found, now))));
             }),
-            Answers::One(number, told) => {
-                done(Answers::One(number, told.map(|found| living(found, now))));
+            Answers::One(number, outcome) => {
+                done(Answers::One(
+                    number,
+                    outcome.map(|found| living(found, now)),
+                ));
             }
         });
     }

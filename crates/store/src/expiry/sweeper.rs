@@ -44,12 +44,12 @@ impl Store {
     /// # }
     /// ```
     pub fn sweeper(&self) -> Result<Arc<Sweeper>> {
-        let mut there = self
+        let mut current = self
             .0
             .sweeper
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(sweeper) = there.upgrade() {
+        if let Some(sweeper) = current.upgrade() {
             return Ok(sweeper);
         }
         let store = self.clone();
@@ -58,7 +58,7 @@ impl Store {
             reason: error.to_string(),
         })?;
         let sweeper = Arc::new(sweeper);
-        *there = Arc::downgrade(&sweeper);
+        *current = Arc::downgrade(&sweeper);
         Ok(sweeper)
     }
 }

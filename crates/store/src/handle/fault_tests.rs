@@ -144,14 +144,14 @@ fn what_is_put_is_there_once() {
         // What workers have taken is done when they have ended.
         block_on(handle.close());
         store.sim_world().unwrap().set_faults(FaultPlan::default());
-        let mut there: HashMap<u64, u32> = HashMap::new();
+        let mut queued: HashMap<u64, u32> = HashMap::new();
         for entry in &store.table("t").unwrap() {
             let (_, value) = entry.unwrap();
             let value = u64::from_le_bytes(value.try_into().unwrap());
-            *there.entry(value).or_default() += 1;
+            *queued.entry(value).or_default() += 1;
         }
         for (value, end) in puts {
-            let times = there.remove(&value).unwrap_or_default();
+            let times = queued.remove(&value).unwrap_or_default();
             let fits = match end {
                 End::Answered(_) => {
                     answered += 1;
@@ -168,7 +168,7 @@ fn what_is_put_is_there_once() {
             };
             assert!(fits, "seed {seed}: {value:#x} is there {times} times");
         }
-        assert!(there.is_empty(), "seed {seed}: nobody has put {there:?}");
+        assert!(queued.is_empty(), "seed {seed}: nobody has put {queued:?}");
     }
     assert!(answered > 0 && unknown > 0 && never > 0);
 }

@@ -70,8 +70,8 @@ impl ThreadTables {
 
     /// Has the processor fetch what a lookup looks at first; false if a worker is to be asked.
     pub(super) fn prefetch(self: &Arc<Self>, key: &[u8]) -> bool {
-        let prefetched = self.with_own(|own| {
-            let table = own.table(self)?;
+        let prefetched = self.with_own(|thread_table| {
+            let table = thread_table.table(self)?;
             table.prefetch(key).then_some(())
         });
         prefetched.is_some()
@@ -79,7 +79,7 @@ impl ThreadTables {
 
     /// Looks a key up in this thread's table; nothing if a worker is to be asked.
     pub(super) fn get(self: &Arc<Self>, key: &[u8]) -> Option<Result<Option<Vec<u8>>>> {
-        self.with_own(|own| own.get(self, key))
+        self.with_own(|thread_table| thread_table.get(self, key))
     }
 
     fn with_own<T>(
@@ -93,7 +93,7 @@ impl ThreadTables {
         let done = TABLES.try_with(|tables| {
             // Nothing that is called here looks a key up so; if it did, a worker would.
             let mut tables = tables.try_borrow_mut().ok()?;
-            does(self.own(&mut tables))
+            does(self.thread_table(&mut tables))
         });
         done.ok().flatten()
     }
@@ -110,7 +110,7 @@ impl ThreadTables {
     }
 
     /// This thread's table among those that it has. Those of handles that are gone are closed.
-    fn own<'n>(self: &Arc<Self>, all: &'n mut Vec<ThreadTable>) -> &'n mut ThreadTable {
+    fn thread_table<'n>(self: &Arc<Self>, all: &'n mut Vec<ThreadTable>) -> &'n mut ThreadTable {
         let is_own = |table: &ThreadTable| std::ptr::eq(table.of.as_ptr(), Arc::as_ptr(self));
         let known = all.iter().position(is_own);
         let at = known.unwrap_or_else(|| {

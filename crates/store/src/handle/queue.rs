@@ -337,9 +337,9 @@ impl Queue {
     /// Tells the answer to one request of a batch that is under way.
     pub(super) fn tell(&self, batch: usize, number: usize, answer: Result<Answer>) {
         let mut state = self.lock();
-        let told = &mut state.batches[batch];
-        told.answers.keep(number, answer);
-        let waker = told.wakers[number].take();
+        let batch_state = &mut state.batches[batch];
+        batch_state.answers.keep(number, answer);
+        let waker = batch_state.wakers[number].take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

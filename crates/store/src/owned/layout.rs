@@ -401,7 +401,7 @@ mod tests {
     fn capacities_that_cannot_be_are_refused() {
         let small = |capacity| TableOptions::new(capacity).keys(Fixed(8)).values(Fixed(8));
         let most = 10_000_000_000_000_000_000;
-        for (options, told) in [
+        for (options, limit) in [
             (small(most).chained().grow_to(5), "most capacity"),
             (small(most).chained(), "2^30"),
             (small(5).chained().grow_to(most), "2^30"),
@@ -413,18 +413,18 @@ mod tests {
             (small(100).ordered().grow_to(200), "capacity to grow to"),
         ] {
             let refused = said(options.scheme().map(drop));
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(limit), "{refused}");
         }
         assert!(small(100).chained().grow_to(100).scheme().is_ok());
         let long = small(5).values(UpTo(64 << 10)).queue();
         assert!(long.clone().scheme().is_ok());
-        for (options, told) in [
+        for (options, limit) in [
             (long.values(UpTo((64 << 10) + 1)), "the longest item"),
             (small(most).queue(), "2^30"),
             (small(100).queue().grow_to(200), "capacity to grow to"),
         ] {
             let refused = said(options.scheme().map(drop));
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(limit), "{refused}");
         }
         let forged = QueueLayout {
             value: UpTo(8),

@@ -354,7 +354,7 @@ impl SchemeClient for SetTable {
             }
             Operation::Put(key, value) => match self.find_or_put(key, value).await? {
                 None => Ok(Outcome::Changed(true)),
-                Some(there) if *there == *value => Ok(Outcome::Changed(false)),
+                Some(current) if *current == *value => Ok(Outcome::Changed(false)),
                 Some(_) => only_grows("a put of another value"),
             },
             Operation::Update(..) => only_grows("an update"),

@@ -105,11 +105,11 @@ pub(crate) async fn rename<E: Endpoint>(
 ) -> Result<()> {
     let parts = parts_of(endpoint, nodes, name).await?;
     for node in nodes_of(endpoint) {
-        let there = Catalog::new(endpoint, node)?.find(to).await;
-        let there = there.map_err(|error| nodes.named(node, error))?;
+        let found = Catalog::new(endpoint, node)?.find(to).await;
+        let found = found.map_err(|error| nodes.named(node, error))?;
         let creation = |record: &TableRecord| record.partition.as_ref().map(|part| part.creation);
         // Of this very table a renaming that was not finished may have left it.
-        if there.is_some_and(|other| parts.creation.is_none() || creation(&other) != parts.creation)
+        if found.is_some_and(|other| parts.creation.is_none() || creation(&other) != parts.creation)
         {
             return Err(StoreError::TableExists { name: to.into() });
         }

@@ -106,11 +106,11 @@ pub(crate) async fn create_on_one<E: Endpoint>(
     scheme: Scheme,
 ) -> Result<TableRecord> {
     check_name(name)?;
-    let there = ask_all(endpoint, nodes, async |catalog| catalog.find(name).await);
+    let found = ask_all(endpoint, nodes, async |catalog| catalog.find(name).await);
     let mut chosen = (0, NodeId(0));
-    for (node, there) in nodes_of(endpoint).zip(there.await?) {
-        let there = there.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
-        if there.is_some() {
+    for (node, found) in nodes_of(endpoint).zip(found.await?) {
+        let found = found.map_err(|error| nodes.named(node, StoreError::Fabric(error)))?;
+        if found.is_some() {
             return Err(StoreError::TableExists { name: name.into() });
         }
         let seed = endpoint.node(node)?.incarnation;
@@ -144,12 +144,12 @@ pub(super) async fn or_theirs<E: Endpoint>(
     else {
         return made;
     };
-    let there = Catalog::new(endpoint, node)?.find(name).await?;
+    let found = Catalog::new(endpoint, node)?.find(name).await?;
     let ours = |record: &TableRecord| {
         let part = record.partition.as_ref();
         part.is_some_and(|part| (part.creation, part.number) == partition)
     };
-    there.filter(ours).ok_or(refused)
+    found.filter(ours).ok_or(refused)
 }
 
 /// The nodes' addresses and incarnations, with how often each was repaired. All must be there.

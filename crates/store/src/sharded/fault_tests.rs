@@ -395,10 +395,10 @@ async fn work(table: &ShardedTable, work: Work, record: &Record, mut rng: ChaCha
         let now = || table.endpoint.now();
         let key = key(number_of_key);
         let is_write = op != TableOp::Get;
-        let own = &mut written[number_of_key as usize];
+        let written_at = &mut written[number_of_key as usize];
         let start = match is_write {
             true => now(),
-            false => since(table, work, &key).max(*own),
+            false => since(table, work, &key).max(*written_at),
         };
         let id = record.invoke(client, number_of_key, Op::Table(op.clone()), start);
         let outcome = async {
@@ -429,7 +429,7 @@ async fn work(table: &ShardedTable, work: Work, record: &Record, mut rng: ChaCha
         };
         let outcome = outcome.await;
         if is_write {
-            *own = now();
+            *written_at = now();
         }
         match outcome {
             Ok(ret) => record.complete(id, Some(ret), now()),

@@ -179,8 +179,8 @@ impl Store {
                 }
             };
             let named = filled.and_then(|copied| {
-                let there = self.parts(from.name())?.ok_or_else(replaced)?;
-                if there.ids() != parts.ids() {
+                let current = self.parts(from.name())?.ok_or_else(replaced)?;
+                if current.ids() != parts.ids() {
                     return Err(replaced().into());
                 }
                 if moves_of(from, built)? != moves {
@@ -213,8 +213,8 @@ impl Store {
 
     /// Drops what copies have left that were killed: the table `own` of this one, and those of
     /// others that put nothing. One that was paused, and goes on, fails.
-    fn drop_left_copies(&self, own: &str) -> Result<()> {
-        self.drop_if_there(own)?;
+    fn drop_left_copies(&self, copy_name: &str) -> Result<()> {
+        self.drop_if_there(copy_name)?;
         let left = || -> Result<Vec<_>> {
             let tables = self.tables()?.into_iter().map(|table| table.name);
             let copies = tables.filter(|name| name.starts_with(COPYING));

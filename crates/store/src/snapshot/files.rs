@@ -64,7 +64,7 @@ fn stem(table: &str) -> String {
 pub fn older_snapshot(path: &Path, older: u32) -> PathBuf {
     match older {
         0 => path.into(),
-        older => beside(path, &older.to_string()),
+        older => with_suffix(path, &older.to_string()),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn is_named_as_older(path: &Path, older: u32) -> bool {
 }
 
 /// A file beside that of a snapshot.
-pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, extension: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(extension);
@@ -127,24 +127,24 @@ pub(super) fn open_alone(path: &Path) -> Result<File, SnapshotError> {
     };
     let file = match open_to_write(path, true) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let there = open_to_write(path, false);
-            let there = there.map_err(|error| refused(path, &error))?;
-            let metadata = there.metadata().map_err(|error| failed(path, &error))?;
+            let existing = open_to_write(path, false);
+            let existing = existing.map_err(|error| refused(path, &error))?;
+            let metadata = existing.metadata().map_err(|error| failed(path, &error))?;
             check_ours(path, &metadata)?;
             // Whoever may read what was there does not read what comes.
             let ours_alone = Permissions::from_mode(OURS_ALONE);
-            let set = there.set_permissions(ours_alone);
+            let set = existing.set_permissions(ours_alone);
             set.map_err(|error| failed(path, &error))?;
-            there
+            existing
         }
         opened => opened.map_err(|error| failed(path, &error))?,
     };
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| in_use())?;
     // Another may have renamed or removed it since it was opened.
     let inode = |metadata: Metadata| (metadata.dev(), metadata.ino());
-    let there = std::fs::symlink_metadata(path).map(inode);
-    match (there, file.metadata().map(inode)) {
-        (Ok(there), Ok(opened)) if there == opened => Ok(file),
+    let existing = std::fs::symlink_metadata(path).map(inode);
+    match (existing, file.metadata().map(inode)) {
+        (Ok(existing), Ok(opened)) if existing == opened => Ok(file),
         _ => Err(in_use()),
     }
 }
@@ -241,9 +241,9 @@ fn put_aside(last: &Path, keep: u32) -> io::Result<()> {
     if oldest == 0 {
         return Ok(());
     }
-    let aside = older_snapshot(last, 1);
+    let previous = older_snapshot(last, 1);
     // Not all file systems have second names.
-    std::fs::hard_link(last, &aside).or_else(|_| std::fs::rename(last, &aside))
+    std::fs::hard_link(last, &previous).or_else(|_| std::fs::rename(last, &previous))
 }
 
 /// Removes a table's last snapshot and those before it.

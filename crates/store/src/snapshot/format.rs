@@ -70,7 +70,7 @@ pub(super) struct SnapshotHead {
     pub(super) part: Option<PartOf>,
     /// How the table is sharded over several nodes, if this is all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) spread: Option<ShardOrigin>,
+    pub(super) sharded: Option<ShardOrigin>,
     /// The nodes as they were when the snapshot was begun, by partition: none in files of versions
     /// of this program that did not note them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,12 +127,12 @@ impl SnapshotHead {
             let (number, nodes) = (part.number, part.of.map.nodes.len());
             return Err(format!("part {number} of a table over {nodes} nodes"));
         }
-        if let Some(spread) = &self.spread
+        if let Some(sharded) = &self.sharded
             && (self.part.is_some()
-                || spread.map.nodes.len() != partitions
-                || self.slots.as_ref() != Some(&spread.map.slots))
+                || sharded.map.nodes.len() != partitions
+                || self.slots.as_ref() != Some(&sharded.map.slots))
         {
-            let nodes = spread.map.nodes.len();
+            let nodes = sharded.map.nodes.len();
             return Err(format!(
                 "{partitions} partitions sharded over {nodes} nodes"
             ));
@@ -157,7 +157,7 @@ impl SnapshotHead {
         self.part
             .as_ref()
             .map(|part| &part.of)
-            .or(self.spread.as_ref())
+            .or(self.sharded.as_ref())
     }
 
     /// The most bytes of a block.

@@ -153,15 +153,21 @@ impl Store {
             .into());
         }
         let records = records_of(source.blocks_of(number.into()));
-        if let Some(there) = self.in_catalog(node, async |catalog| catalog.find(name).await)? {
+        if let Some(record) = self.in_catalog(node, async |catalog| catalog.find(name).await)? {
             let is_it = |of: &crate::Partition| {
                 of.remade && (of.creation, of.number) == (creation, part.number)
             };
-            if !there.partition.as_ref().is_some_and(is_it) {
+            if !record.partition.as_ref().is_some_and(is_it) {
                 let name = name.into();
                 return Err(StoreError::TableExists { name });
             }
-            self.fill_part(&self.part_on(node, &there)?, source, number, true, progress)?;
+            self.fill_part(
+                &self.part_on(node, &record)?,
+                source,
+                number,
+                true,
+                progress,
+            )?;
             self.mark_part(node, name, name, creation)?;
             return Ok(records);
         }
@@ -277,7 +283,7 @@ impl Store {
         table: &Table,
         source: &Source,
         number: u16,
-        beside: bool,
+        keeps_present: bool,
         progress: OnProgress<'_>,
     ) -> Result<()> {
         let all = records_of(source.blocks_of(number.into()));
@@ -289,7 +295,7 @@ impl Store {
             if source.walk.head.built {
                 payloads.push(payload);
             } else {
-                put_part(table, &Source::records_in(&payload), beside)?;
+                put_part(table, &Source::records_in(&payload), keeps_present)?;
             }
             meter.add(block.frame.records)?;
         }
@@ -304,8 +310,8 @@ impl Store {
     }
 }
 
-fn put_part(table: &Table, records: &[Record<'_>], beside: bool) -> Result<()> {
-    let operations = records.iter().map(|(key, value)| match beside {
+fn put_part(table: &Table, records: &[Record<'_>], keeps_present: bool) -> Result<()> {
+    let operations = records.iter().map(|(key, value)| match keeps_present {
         true => Operation::FindOrPut(key, value),
         false => Operation::Put(key, value),
     });

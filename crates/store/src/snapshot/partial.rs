@@ -5,7 +5,7 @@
 //! its name when it is complete and on disk, so that a snapshot is there whole or not at all.
 
 use super::SnapshotError;
-use super::files::{beside, open_alone, replace_last};
+use super::files::{open_alone, replace_last, with_suffix};
 use super::format::{DONE, FRAME_BYTES, Frame, Kind, MIDDLE, Payload, SnapshotHead, sum_of};
 use super::walk::{Block, failed, walk};
 use std::fs::File;
@@ -40,7 +40,7 @@ impl Partial {
     /// Begins a file that will be at `path`, or continues one of the same table whose records have
     /// not moved since.
     pub(super) fn begin(path: &Path, head: SnapshotHead) -> Result<Self, SnapshotError> {
-        let unfinished = beside(path, UNFINISHED);
+        let unfinished = with_suffix(path, UNFINISHED);
         let file = open_alone(&unfinished)?;
         let (head, places, end) = match left(&file, &unfinished, &head) {
             Some(left) => left,

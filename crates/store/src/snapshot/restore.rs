@@ -5,7 +5,7 @@
 //! very full table finds no place all the same, because keys come in another order, the table is
 //! made anew with an eighth more room. The table gets its name when all records are in it.
 
-use super::files::{beside, open_alone};
+use super::files::{open_alone, with_suffix};
 use super::format::{Records, SnapshotHead};
 use super::repartition::{self, enlarged, within};
 use super::source::{RestoreOptions, Source, records_of};
@@ -133,7 +133,7 @@ impl Store {
         let table = &*head.table;
         let name = format!("{RESTORING}{:016x}", head.id);
         if self.ends_naming(&name, table)? {
-            let _ = std::fs::remove_file(beside(&source.path, MARKS));
+            let _ = std::fs::remove_file(with_suffix(&source.path, MARKS));
             return Ok(source.info());
         }
         let (partitions, nodes) = (head.schemes.len(), usize::from(self.node_count()));
@@ -154,8 +154,12 @@ impl Store {
         schemes = self.fitting(schemes, source)?;
         for attempt in 0.. {
             let (parts, continues) = self.unfinished(&name, head, slots.as_ref(), &schemes)?;
-            let marks =
-                RestoreMarks::open(beside(&source.path, MARKS), &parts, partitions, continues);
+            let marks = RestoreMarks::open(
+                with_suffix(&source.path, MARKS),
+                &parts,
+                partitions,
+                continues,
+            );
             match self.fill(&name, source, &marks, progress) {
                 Err(error) if is_full(&error) && attempt < MOST_ENLARGEMENTS => {
                     log::warn!("table {table:?} is made an eighth larger than it was: {error}");
@@ -164,8 +168,8 @@ impl Store {
                 }
                 filled => {
                     filled?;
-                    let there = self.parts(&name)?;
-                    if there.is_none_or(|there| there.ids() != parts.ids()) {
+                    let current = self.parts(&name)?;
+                    if current.is_none_or(|current| current.ids() != parts.ids()) {
                         let table = table.into();
                         return Err(SnapshotError::Replaced { table }.into());
                     }
@@ -231,8 +235,8 @@ impl Store {
             }) => self.drop_table(name)?,
             Err(error) => return Err(error),
         }
-        let spread = head.shard_origin();
-        let on_restart = spread.map_or_else(OnRestart::default, |of| of.map.on_restart);
+        let origin = head.shard_origin();
+        let on_restart = origin.map_or_else(OnRestart::default, |of| of.map.on_restart);
         // Spread otherwise, the records that are lost are of no partition; and one that is built
         // whole takes no other records.
         let without = match slots == head.slots.as_ref() && !head.built {

@@ -32,21 +32,21 @@ pub(super) struct Source {
 impl Source {
     /// Finds the file of a table's snapshot, reads and checks it.
     pub(super) fn find(directory: &Path, table: &str, options: &RestoreOptions) -> Result<Self> {
-        let whole = older_snapshot(&snapshot_path(directory, table), options.older);
-        let own = own_parts(directory, table, options.older)?;
-        let of_whole = head_of(&whole);
-        let ours = match own_part(&own, &options.node) {
-            None if !own.is_empty() && of_whole.is_err() => {
-                return Err(which_of(&own, &options.node));
+        let latest = older_snapshot(&snapshot_path(directory, table), options.older);
+        let of_nodes = own_parts(directory, table, options.older)?;
+        let latest_head = head_of(&latest);
+        let ours = match own_part(&of_nodes, &options.node) {
+            None if !of_nodes.is_empty() && latest_head.is_err() => {
+                return Err(which_of(&of_nodes, &options.node));
             }
             ours => ours,
         };
-        let path = match (of_whole, ours) {
+        let path = match (latest_head, ours) {
             // A node's own is later than the snapshot that the node was started from.
-            (Ok(head), Some((_, part))) if head.begun > part.begun && !lacks(&head, part) => whole,
-            (Ok(_), Some(_)) if options.node.is_empty() => whole,
+            (Ok(head), Some((_, part))) if head.begun > part.begun && !lacks(&head, part) => latest,
+            (Ok(_), Some(_)) if options.node.is_empty() => latest,
             (_, Some((path, _))) => path.clone(),
-            (_, None) => whole,
+            (_, None) => latest,
         };
         Self::open(&path, table)
     }
@@ -75,14 +75,14 @@ impl Source {
         if let Some(part) = &head.part {
             return Ok(Some(part.clone()));
         }
-        let Some(spread) = &head.spread else {
+        let Some(sharded) = &head.sharded else {
             return match head.slots {
                 None => Ok(None),
                 // The head says nothing of the nodes: an older version of this program wrote it.
                 Some(_) => Err(self.which_part("nodes that it does not name".into(), addresses)),
             };
         };
-        let nodes = &spread.map.nodes;
+        let nodes = &sharded.map.nodes;
         let number = nodes
             .iter()
             .position(|node| names(addresses, &node.address));
@@ -93,7 +93,7 @@ impl Source {
         let number = number.ok_or_else(|| self.which_part(all(), addresses))?;
         Ok(Some(PartOf {
             number: number as u16,
-            of: spread.clone(),
+            of: sharded.clone(),
         }))
     }
 

@@ -151,7 +151,7 @@ impl Store {
         let parts_of = |name| self.parts_with(name, options.force);
         let parts = parts_of(name)?.ok_or_else(replaced)?;
         let common = parts.records[0].partition.as_ref();
-        let spread = common
+        let sharded = common
             .zip(parts.map.as_ref())
             .map(|(common, map)| ShardOrigin {
                 creation: common.creation,
@@ -159,7 +159,7 @@ impl Store {
                 map: map.clone(),
             });
         let head = SnapshotHead {
-            spread,
+            sharded,
             ..head_of(name, &parts, built, moves_of(table, built)?)
         };
         if !head.sources.contains(&table.record().id) {
@@ -349,7 +349,7 @@ fn head_of(table: &str, parts: &Parts, built: bool, moves: Vec<u64>) -> Snapshot
         built,
         moves,
         part: None,
-        spread: None,
+        sharded: None,
         nodes: parts.nodes.clone(),
         missing: parts.missing.clone(),
     }

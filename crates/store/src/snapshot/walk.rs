@@ -85,16 +85,16 @@ impl<'f> Bytes<'f> {
             let expected = format!("{bytes} bytes with the checksum {sum:016x}");
             return Err(self.damaged(at, expected, format!("{found:016x}")));
         }
-        let mut whole = 0;
+        let mut intact = 0;
         for record in Records(payload) {
             if record.is_none() {
                 let expected = format!("{records} records");
-                return Err(self.damaged(at, expected, format!("{whole} and then a part of one")));
+                return Err(self.damaged(at, expected, format!("{intact} and then a part of one")));
             }
-            whole += 1;
+            intact += 1;
         }
-        if whole != records {
-            return Err(self.damaged(at, format!("{records} records"), whole.to_string()));
+        if intact != records {
+            return Err(self.damaged(at, format!("{records} records"), intact.to_string()));
         }
         Ok(())
     }
@@ -289,7 +289,7 @@ mod tests {
             built: false,
             moves: Vec::new(),
             part: None,
-            spread: None,
+            sharded: None,
             nodes: Vec::new(),
             missing: Vec::new(),
         }

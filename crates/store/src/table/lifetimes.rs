@@ -87,9 +87,9 @@ impl Table {
         time_to_live: Duration,
         done: impl FnMut(usize, bool),
     ) -> Result<(), BatchError> {
-        in_turns(records, done, |records, told| {
+        in_turns(records, done, |records, done| {
             let records = records.iter().map(|record| (*record, time_to_live));
-            self.put_each_for(records, told);
+            self.put_each_for(records, done);
         })
     }
 
@@ -122,8 +122,8 @@ impl Table {
         records: &[(Record<'_>, Expiry)],
         done: impl FnMut(usize, bool),
     ) -> Result<(), BatchError> {
-        in_turns(records, done, |records, told| {
-            self.put_stored(records.iter().copied(), told);
+        in_turns(records, done, |records, done| {
+            self.put_stored(records.iter().copied(), done);
         })
     }
 

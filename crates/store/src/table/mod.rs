@@ -1,9 +1,9 @@
 //! A table as one thread uses it: here one key at a time.
 
+mod administration;
 mod batches;
 mod entries;
 mod lifetimes;
-mod whole;
 
 pub use entries::Entries;
 
@@ -333,9 +333,9 @@ impl Table {
     /// others were faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
         self.check_one_step()?;
-        let mut there = self.session.get(key)?.map(|value| value.to_vec());
+        let mut current = self.session.get(key)?.map(|value| value.to_vec());
         for _ in 0..MOST_ATTEMPTS {
-            let text = there.as_deref().unwrap_or(b"0");
+            let text = current.as_deref().unwrap_or(b"0");
             let number = std::str::from_utf8(text).ok();
             let number = number.and_then(|text| text.parse::<i64>().ok());
             let sum = number.and_then(|number| number.checked_add(by));
@@ -349,17 +349,17 @@ impl Table {
                 let number = sum;
                 return Err(StoreError::LongNumber { number, allowed });
             }
-            match &there {
+            match &current {
                 None => match self.find_or_put(key, new.as_bytes())? {
                     None => return Ok(sum),
-                    other => there = other,
+                    other => current = other,
                 },
                 Some(value) => {
                     let operation = Operation::Replace(key, value, new.as_bytes());
                     if self.session.run(operation)?.is_changed() {
                         return Ok(sum);
                     }
-                    there = self.session.get(key)?.map(|value| value.to_vec());
+                    current = self.session.get(key)?.map(|value| value.to_vec());
                 }
             }
         }

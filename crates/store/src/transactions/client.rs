@@ -92,8 +92,8 @@ impl Store {
     pub(super) fn transaction_client(&self) -> Result<(Rc<TransactionClient>, bool)> {
         CLIENTS.with_borrow_mut(|clients| {
             clients.retain(|(store, _)| store.strong_count() > 0);
-            let own = clients.iter().find(|(store, _)| self.is(store));
-            if let Some((_, client)) = own {
+            let known = clients.iter().find(|(store, _)| self.is(store));
+            if let Some((_, client)) = known {
                 return Ok((Rc::clone(client), false));
             }
             let executor = self.executor()?;

@@ -114,7 +114,7 @@ pub(super) async fn execute(
         }
         let appends = rng.random_bool(0.6);
         let key = match own_keys {
-            Some(own) if appends => own,
+            Some(key) if appends => key,
             Some(_) => rng.random_range(0..COROUTINES),
             None => rng.random_range(0..KEYS),
         };

@@ -53,11 +53,11 @@ fn run(
             let database = database(&endpoint, seed ^ client, locking, wrong);
             let coroutines = (0..2u64).map(|coroutine| {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed << 8 | client << 4 | coroutine);
-                let own = wrong.own_keys.then_some((client * 2 + coroutine) as u8);
+                let key = wrong.own_keys.then_some((client * 2 + coroutine) as u8);
                 let (database, record, endpoint, tally) = (&database, &record, &endpoint, &tally);
                 async move {
                     for _ in 0..10 {
-                        run_one(database, endpoint, &mut rng, record, tally, (own, wrong)).await;
+                        run_one(database, endpoint, &mut rng, record, tally, (key, wrong)).await;
                         endpoint.sleep(rng.random_range(0..20_000)).await;
                     }
                 }

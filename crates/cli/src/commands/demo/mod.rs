@@ -64,9 +64,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         return Err(Failure::Told);
     }
     if args.keep {
-        let told = switch(false, false)?;
+        let signals = switch(false, false)?;
         output::note("The memory node runs until you press Ctrl-C.");
-        let _ = told.recv();
+        let _ = signals.recv();
     }
     drop(node);
     Ok(())

@@ -1,9 +1,9 @@
 //! `farslot load`: puts the records of a file into a table.
 
 mod bad_lines;
+mod build_from;
 pub mod measure;
 mod source;
-mod whole;
 mod workers;
 
 use crate::shape::SchemeShape;
@@ -32,7 +32,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     let since = Instant::now();
     let bad = BadLines::new(args.strict, args.max_bad, args.show_bad);
     let loaded = match args.create {
-        Some(_) if args.sealed() => whole::make(&args, &source, &store, &bad)?,
+        Some(_) if args.sealed() => build_from::make(&args, &source, &store, &bad)?,
         Some(capacity) => {
             let made = || to_write(&args, create(&args, &source, &store, capacity)?);
             put(&args, &source, &store, &bad, made)?
@@ -46,7 +46,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
 /// Refuses a table that cannot be made of what is known before its file is read.
 fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> {
     if args.sealed() {
-        return whole::check(&args.shape, capacity);
+        return build_from::check(&args.shape, capacity);
     }
     let scheme = args.shape.scheme();
     if !scheme.has_keys() {
@@ -67,7 +67,7 @@ fn check(args: &Args, source: &Source<'_>, capacity: Option<u64>) -> Result<()> 
 fn load(args: &Args, source: &Source<'_>, store: &Store, bad: &BadLines) -> Result<LoadReport> {
     let table = store.table(&args.table)?;
     if args.seal || matches!(table.scheme(), Scheme::Sealed(_)) {
-        return whole::build(source, table, bad);
+        return build_from::build(source, table, bad);
     }
     // Before anything is read: another may be the writer.
     let table = to_write(args, table)?;

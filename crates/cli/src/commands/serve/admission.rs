@@ -238,8 +238,8 @@ fn secrets_of(args: &Args, context: &Context) -> Result<[Vec<Secret>; 2]> {
 /// # Errors
 /// That there is no certificate, or one that cannot be used.
 pub(super) fn tls_of(context: &Context, client_ca: Option<&Path>) -> Result<TlsServer> {
-    let own = context.own_certificate()?;
-    let (chain, key) = own.ok_or_else(|| Failure::Usage(NO_CERTIFICATE.into()))?;
+    let certificate = context.own_certificate()?;
+    let (chain, key) = certificate.ok_or_else(|| Failure::Usage(NO_CERTIFICATE.into()))?;
     let client_ca = client_ca.map(certificates_in).transpose()?;
     Ok(TlsServer::new(&chain, &key, client_ca.as_deref()).map_err(StoreError::from)?)
 }

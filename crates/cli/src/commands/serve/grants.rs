@@ -114,7 +114,7 @@ struct GrantState {
     /// The ids of its tables when it was put in force.
     ids: Vec<Option<u64>>,
     /// Why it is not in force, as was told last.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl GrantState {
@@ -123,7 +123,7 @@ impl GrantState {
             grant,
             in_force: false,
             ids: Vec::new(),
-            told: None,
+            reported: None,
         }
     }
 
@@ -142,7 +142,7 @@ impl GrantState {
             output::note(format_args!(
                 "the grant {name:?} is revoked: its tables have changed"
             ));
-            self.told = None;
+            self.reported = None;
         }
         let name = &self.grant.name;
         let news = match server.grant(&self.grant) {
@@ -168,9 +168,9 @@ impl GrantState {
             }
             Err(error) => format!("the grant {name:?} is not in force: {error}"),
         };
-        if self.told.as_ref() != Some(&news) {
+        if self.reported.as_ref() != Some(&news) {
             output::note(&news);
-            self.told = Some(news);
+            self.reported = Some(news);
         }
     }
 

@@ -3,7 +3,6 @@
 mod admission;
 mod args;
 mod audit;
-mod beside;
 mod grants;
 mod kept;
 mod listen;
@@ -12,13 +11,14 @@ mod plan;
 mod redis;
 mod reload;
 mod running;
+mod side_services;
 mod snapshots;
 
 use self::admission::Admission;
 use self::audit::{Tables, audit_to};
-use self::beside::SideServices;
 use self::plan::Plan;
 use self::running::ServingNode;
+use self::side_services::SideServices;
 pub use args::Args;
 use farslot::{Address, Server, ServerOptions};
 use farslot_terminal::context::Context;
@@ -53,7 +53,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             .admission
             .as_ref()
             .is_some_and(|admission| admission.tls.is_some() || context.secret_file.is_some());
-    let told = switch(args.while_stdin, reloads)?;
+    let signals = switch(args.while_stdin, reloads)?;
     let asked = args.memory.map(|size| size.as_u64());
     let kept = args.keep.memory(asked, plan.bytes)?;
     let is_back = kept.as_ref().map(|kept| kept.is_back);
@@ -89,7 +89,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         kept,
         &context.settings,
     );
-    node.until_told(&told);
+    node.run(&signals);
     tell_service_manager(&[NotifyState::Stopping]);
     if let Some(snapshots) = snapshots {
         // The last snapshots have all that was acknowledged.

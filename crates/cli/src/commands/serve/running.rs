@@ -3,9 +3,9 @@
 use super::admission::Admission;
 use super::args::Args;
 use super::audit::Tables;
-use super::beside::SideServices;
 use super::kept::SupervisedKeeper;
 use super::reload::{OptionChanges, OptionValues, values_of};
+use super::side_services::SideServices;
 use super::snapshots::Snapshots;
 use farslot::Server;
 use farslot::health::give_back_freed;
@@ -66,7 +66,7 @@ impl<'r> ServingNode<'r> {
 
     /// Does what is to be done beside serving, which other threads do, until the process is to end.
     /// Then nothing is served beside the memory any more.
-    pub(super) fn until_told(mut self, told: &Receiver<ServeSignal>) {
+    pub(super) fn run(mut self, signals: &Receiver<ServeSignal>) {
         let mut gave_back = Instant::now();
         loop {
             if gave_back.elapsed() >= GIVE_BACK {
@@ -86,7 +86,7 @@ impl<'r> ServingNode<'r> {
                 kept.look();
                 LOOK_FOR_KEEPER
             });
-            match told.recv_timeout(look.or(audit).or(kept).unwrap_or(GIVE_BACK)) {
+            match signals.recv_timeout(look.or(audit).or(kept).unwrap_or(GIVE_BACK)) {
                 Ok(ServeSignal::Reload) => self.reload(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(ServeSignal::End) | Err(RecvTimeoutError::Disconnected) => return,

@@ -163,7 +163,7 @@ pub fn start(
             is_back.map_or("", |_| " of the machine")
         ),
     });
-    let (tell, told) = mpsc::channel();
+    let (tell, wakeups) = mpsc::channel();
     let metrics = SnapshotMetrics::of(directory);
     let mut keeper = SnapshotKeeper {
         store: store.clone(),
@@ -175,8 +175,8 @@ pub fn start(
     let thread = thread.spawn(move || {
         loop {
             let next = match schedule.every {
-                Some(every) => told.recv_timeout(every),
-                None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(every) => wakeups.recv_timeout(every),
+                None => wakeups.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match next {
                 Ok(SnapshotMessage::Schedule(now)) => schedule = now,
@@ -231,7 +231,7 @@ fn files_of(store: &Store, found: Vec<SnapshotInfo>) -> Result<SnapshotFiles> {
     let tables = store.tables()?;
     let mut files = SnapshotFiles::new();
     for SnapshotInfo { table, path, .. } in found {
-        if tables.iter().any(|there| there.name == table) {
+        if tables.iter().any(|existing| existing.name == table) {
             files.entry(table).or_default().insert(path);
             continue;
         }
@@ -303,9 +303,9 @@ impl SnapshotKeeper {
                 let is_there = tables.iter().any(|table| table.name == *name);
                 // Of a table that was dropped, and another has its name: the node had another part
                 // of it. What a client has made of a whole table stays for as long as there is one.
-                let whole = snapshot_path(&self.directory, name);
+                let latest = snapshot_path(&self.directory, name);
                 paths.retain(|path| {
-                    let stays = last.contains(path) || is_there && *path == whole;
+                    let stays = last.contains(path) || is_there && *path == latest;
                     if !stays && let Err(error) = remove_snapshots(path) {
                         output::note(error);
                     }

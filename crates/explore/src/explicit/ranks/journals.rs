@@ -72,9 +72,9 @@ pub(super) async fn compare<M: Model>(
         Ok(Some(_)) => SOME,
     };
     let levels = journal.iter().flatten().map(LevelJournal::levels).sum();
-    let mut own = vec![fares, levels];
-    own.extend(&layout);
-    let parts = rank.gather(&own).await?;
+    let mut words = vec![fares, levels];
+    words.extend(&layout);
+    let parts = rank.gather(&words).await?;
     let journal = journal?;
     let (mut some_have_levels, mut some_have_none) = (false, false);
     let mut largest = layout;
@@ -83,12 +83,12 @@ pub(super) async fn compare<M: Model>(
         if part.first() == Some(&FAILED) {
             return Err(RankError::GaveUp { rank }.into());
         }
-        if part.len() != own.len() {
+        if part.len() != words.len() {
             return Err(RankError::malformed(rank, "a layout of another model").into());
         }
         some_have_none |= part[0] == NONE;
         some_have_levels |= part[1] > 0;
-        all_alike &= part[2..] == own[2..];
+        all_alike &= part[2..] == words[2..];
         for (largest, number) in largest.iter_mut().zip(&part[2..]) {
             *largest = (*number).max(*largest);
         }

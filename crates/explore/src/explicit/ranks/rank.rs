@@ -228,7 +228,7 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
             let Some(table) = &mut self.table else {
                 return Ok(());
             };
-            let own = [
+            let words = [
                 self.intake.states,
                 has_more.into(),
                 table.is_crowded().into(),
@@ -236,7 +236,7 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
                 self.intake.failed.is_some().into(),
             ];
             let mut all = [0u64; 5];
-            for (rank, part) in self.gather(&own).await?.iter().enumerate() {
+            for (rank, part) in self.gather(&words).await?.iter().enumerate() {
                 let part: &[u64; 5] = part[..]
                     .try_into()
                     .map_err(|_| RankError::malformed(rank, "no numbers of a round"))?;
@@ -416,7 +416,7 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
         &mut self,
         next: &Blocks,
     ) -> Result<(RankTotals, Option<usize>), ExploreError> {
-        let own = RankTotals {
+        let totals = RankTotals {
             states: self.intake.states,
             next: next.len(),
             bytes: match &self.table {
@@ -431,11 +431,11 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
             },
             ..self.sums
         };
-        let parts = self.gather(&own.to_words()).await?;
+        let parts = self.gather(&totals.to_words()).await?;
         match self.intake.failed.take() {
             // With whatever another has: what is wrong here is better told than that somebody gave
             // up.
-            Some(error) if own.outcome == Outcome::Failed => Err(error),
+            Some(error) if totals.outcome == Outcome::Failed => Err(error),
             _ => RankTotals::over(&parts),
         }
     }

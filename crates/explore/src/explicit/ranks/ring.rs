@@ -188,7 +188,7 @@ pub struct Exchange {
     endpoint: Rc<AnyEndpoint>,
     rank: usize,
     shape: RingShape,
-    own: OwnMemory,
+    memory: OwnMemory,
     /// Of each rank: words that were sent to it, and how many of them it had taken when it was last
     /// asked.
     sent: Vec<(u64, u64)>,
@@ -224,13 +224,13 @@ impl Exchange {
         endpoint: Rc<AnyEndpoint>,
         rank: usize,
         shape: RingShape,
-        own: OwnMemory,
+        memory: OwnMemory,
     ) -> Result<Self, RankError> {
         let ranks = shape.ranks();
         let needed = shape.region_bytes();
         for node in 0..ranks {
             let found = if node == rank {
-                own.words() * 8
+                memory.words() * 8
             } else {
                 let known = endpoint.node(NodeId(node as u16));
                 let info = known.map_err(|error| RankError::Fabric { rank: node, error })?;
@@ -249,7 +249,7 @@ impl Exchange {
             endpoint,
             rank,
             shape,
-            own,
+            memory,
             sent: vec![(0, 0); ranks],
             taken: vec![0; ranks],
             frame: Vec::new(),
@@ -377,14 +377,17 @@ impl Exchange {
         payload: &mut Vec<u64>,
     ) -> Result<Option<Kind>, RankError> {
         let taken = self.taken[from];
-        let waiting = self.own.load(self.shape.tail_of(from)).wrapping_sub(taken);
+        let waiting = self
+            .memory
+            .load(self.shape.tail_of(from))
+            .wrapping_sub(taken);
         if waiting == 0 {
             return Ok(None);
         }
         if waiting > self.shape.words {
             return Err(RankError::malformed(from, "a tail beyond its ring"));
         }
-        let head = self.own.load(self.shape.word_of(from, taken));
+        let head = self.memory.load(self.shape.word_of(from, taken));
         let (kind, len) = (Kind::of(head & 0xff), head >> 8);
         let kind = kind.ok_or_else(|| RankError::malformed(from, "a frame of no kind"))?;
         if len >= waiting {
@@ -397,15 +400,15 @@ impl Exchange {
         let start = taken + 1;
         let until_end = self.shape.words - start % self.shape.words;
         let first = until_end.min(len);
-        self.own
+        self.memory
             .copy(self.shape.word_of(from, start), first, payload);
-        self.own.copy(
+        self.memory.copy(
             self.shape.word_of(from, start + first),
             len - first,
             payload,
         );
         self.taken[from] = start + len;
-        self.own.store(self.shape.head_of(from), start + len);
+        self.memory.store(self.shape.head_of(from), start + len);
         (self.nap, self.heard) = (FIRST_NAP, self.endpoint.now());
         Ok(Some(kind))
     }

@@ -48,8 +48,8 @@ where
     let mut ends = Vec::new();
     for (rank, (client, node)) in clients.into_iter().zip(&nodes).enumerate() {
         let endpoint = AnyEndpoint::Sim(Rc::clone(simulation.endpoint(client)));
-        let own = OwnMemory::Simulated(world.node_handle(*node));
-        let mut exchange = Exchange::new(Rc::new(endpoint), rank, shape, own)?;
+        let memory = OwnMemory::Simulated(world.node_handle(*node));
+        let mut exchange = Exchange::new(Rc::new(endpoint), rank, shape, memory)?;
         if let Some(table) = table {
             let parts = nodes.iter().enumerate().map(|(of, node)| match of == rank {
                 true => PartMemory::Simulated(world.node_handle(*node)),

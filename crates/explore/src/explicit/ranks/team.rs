@@ -83,8 +83,9 @@ impl Team {
             Over::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
         };
         let endpoint = Rc::new(connection.endpoint);
-        let own = OwnMemory::Mapped(MappedWords::of(&connection.own, RegionId(0)).map_err(failed)?);
-        let mut exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, own)?;
+        let memory =
+            OwnMemory::Mapped(MappedWords::of(&connection.node, RegionId(0)).map_err(failed)?);
+        let mut exchange = Exchange::new(Rc::clone(&endpoint), rank, shape, memory)?;
         if let Some(table) = table {
             exchange = exchange.with_table(SharedTableMemory::new(table, connection.parts));
         }
@@ -130,7 +131,7 @@ fn limits() -> Limits {
 struct RankConnection {
     endpoint: AnyEndpoint,
     /// Its own memory.
-    own: Node,
+    node: Node,
     /// All ranks' memory, as this one reaches it.
     parts: Vec<PartMemory>,
     server: MemoryServer,
@@ -138,12 +139,12 @@ struct RankConnection {
 
 fn over_shm(job: &mut Job, regions: &[RegionSpec]) -> Result<RankConnection, RankError> {
     let nodes = mapped::meet(job, regions)?;
-    let own = nodes[job.rank() as usize].clone();
+    let node = nodes[job.rank() as usize].clone();
     Ok(RankConnection {
         parts: nodes.iter().cloned().map(PartMemory::Mapped).collect(),
         endpoint: AnyEndpoint::Shm(ShmEndpoint::new(nodes, limits())),
-        own: own.clone(),
-        server: MemoryServer::Shm(own),
+        node: node.clone(),
+        server: MemoryServer::Shm(node),
     })
 }
 
@@ -194,7 +195,7 @@ fn over_tcp(
     Ok(RankConnection {
         parts: parts.collect(),
         endpoint: AnyEndpoint::Tcp(endpoint),
-        own: node,
+        node,
         server: MemoryServer::Tcp(agent),
     })
 }

@@ -16,7 +16,7 @@ pub(super) async fn of<M: Model>(
     target: Option<u64>,
 ) -> Result<Vec<TraceStep>, ExploreError> {
     let mut state = vec![0; this.words()];
-    let own = match target {
+    let words = match target {
         Some(code) if rank == this.exchange.rank() => {
             this.intake
                 .store
@@ -25,12 +25,12 @@ pub(super) async fn of<M: Model>(
         }
         _ => &[],
     };
-    let parts = this.gather(own).await?;
+    let parts = this.gather(words).await?;
     let mut state = checked(&parts[rank], rank, this.words())?.to_vec();
     let mut backwards = Vec::new();
     for level in levels.iter().rev().skip(1) {
-        let own = predecessor(this, level, &state)?;
-        let parts = this.gather(&own).await?;
+        let words = predecessor(this, level, &state)?;
+        let parts = this.gather(&words).await?;
         let mut ranks = parts.iter().enumerate();
         let Some((of, found)) = ranks.find(|(_, part)| !part.is_empty()) else {
             break;

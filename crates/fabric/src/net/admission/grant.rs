@@ -101,7 +101,7 @@ impl TaggedBlocks {
 impl Area {
     /// All of a region.
     #[must_use]
-    pub const fn whole(region: RegionId, rights: Rights) -> Self {
+    pub const fn of_region(region: RegionId, rights: Rights) -> Self {
         Self {
             region,
             bytes: 0..u64::MAX,
@@ -134,7 +134,11 @@ impl Grant {
         let regions = (0..node.regions.len() as u16).map(RegionId);
         Self {
             name: name.into(),
-            areas: Some(regions.map(|region| Area::whole(region, rights)).collect()),
+            areas: Some(
+                regions
+                    .map(|region| Area::of_region(region, rights))
+                    .collect(),
+            ),
             ..Self::everything(secret)
         }
     }

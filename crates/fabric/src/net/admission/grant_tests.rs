@@ -28,7 +28,7 @@ fn a_grant_opens_what_it_names_and_no_more_than_the_node_does() {
     assert!(grants.revoke("some") && !grants.revoke("some") && !grants.revoke("none"));
     assert!(grants.find("some")[0].is_revoked());
     assert!(grants.find("none").is_empty() && !grants.need_secrets());
-    grant.areas = Some(vec![Area::whole(RegionId(3), Rights::READ)]);
+    grant.areas = Some(vec![Area::of_region(RegionId(3), Rights::READ)]);
     assert!(matches!(
         grants.issue(&grant, &node, 1 << 20),
         Err(FabricError::UnknownRegion { regions: 3, .. })
@@ -165,8 +165,8 @@ fn areas_that_overlap_or_are_empty_are_refused() {
         );
     }
     assert_eq!(of_areas(&[]).unwrap().regions[0].rights, Rights::NONE);
-    let whole = of_areas(&[(0..u64::MAX, Rights::READ)]).unwrap();
-    assert_eq!(whole.areas, [None]);
+    let everything = of_areas(&[(0..u64::MAX, Rights::READ)]).unwrap();
+    assert_eq!(everything.areas, [None]);
 }
 
 #[test]

@@ -269,8 +269,8 @@ impl Worker {
             tv_nsec: sleep.subsec_nanos().into(),
         });
         // Interrupted or not, what there is will be told again.
-        let told = epoll::wait(&self.epoll, &mut room, timeout.as_ref());
-        let (events, _) = told.unwrap_or_default();
+        let ready = epoll::wait(&self.epoll, &mut room, timeout.as_ref());
+        let (events, _) = ready.unwrap_or_default();
         let many = events.len() > HOT;
         if many {
             self.hot.clear();

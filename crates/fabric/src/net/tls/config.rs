@@ -71,7 +71,7 @@ impl TlsClient {
     ///
     /// # Errors
     /// [`FabricError::BadTls`] of what cannot be used.
-    pub fn new(trust: &Trust, own: Option<(&[u8], &[u8])>) -> Result<Self> {
+    pub fn new(trust: &Trust, identity: Option<(&[u8], &[u8])>) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])
@@ -94,7 +94,7 @@ impl TlsClient {
                     .with_custom_certificate_verifier(verifier)
             }
         };
-        let mut config = match own {
+        let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => builder
                 .with_client_auth_cert(
@@ -105,7 +105,7 @@ impl TlsClient {
         };
         config.resumption = Resumption::disabled();
         let trusted = format!("{trust:?}");
-        let (chain, key) = own.unwrap_or_default();
+        let (chain, key) = identity.unwrap_or_default();
         Ok(Self {
             config: Arc::new(config),
             digest: digest(&[trusted.as_bytes(), chain, key]),

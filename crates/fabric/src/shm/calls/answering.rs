@@ -422,11 +422,11 @@ impl Answerer {
     /// Words of the request that have not come, as far as is known.
     fn missing(&self) -> usize {
         let has = self.request.len();
-        let whole = match self.request.first() {
+        let expected = match self.request.first() {
             Some(first) if has >= REQUEST_HEAD => REQUEST_HEAD + words_of(*first as u32),
             _ => REQUEST_HEAD,
         };
-        whole - has
+        expected - has
     }
 
     /// Takes what has come of a request; returns whether it is all there.
@@ -437,7 +437,7 @@ impl Answerer {
             if missing == 0 {
                 return Ok(true);
             }
-            let now = self.requests.there(words, missing)?;
+            let now = self.requests.available(words, missing)?;
             if now == 0 {
                 return Ok(false);
             }

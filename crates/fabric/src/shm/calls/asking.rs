@@ -304,7 +304,7 @@ impl Asker {
             let (head, has) = match self.coming {
                 Some(coming) => coming,
                 None => {
-                    if self.replies.there(words, 1)? == 0 {
+                    if self.replies.available(words, 1)? == 0 {
                         return Ok(());
                     }
                     let mut head = [0];
@@ -320,7 +320,7 @@ impl Asker {
                 true => &mut self.failure[..],
                 false => &mut first.reply.words_mut()[..bytes.div_ceil(8)],
             };
-            let now = self.replies.there(words, into.len() - has)?;
+            let now = self.replies.available(words, into.len() - has)?;
             self.replies.take(words, &mut into[has..has + now]);
             if has + now < into.len() {
                 self.coming = Some((head, has + now));

@@ -158,7 +158,7 @@ impl RingConsumer {
     }
 
     /// How many of `wanted` words are there.
-    pub(super) fn there(
+    pub(super) fn available(
         &mut self,
         memory: SharedWords<'_>,
         wanted: usize,

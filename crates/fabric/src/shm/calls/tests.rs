@@ -96,17 +96,17 @@ fn a_ring_gives_what_was_put_over_many_laps() {
         put.put(words, &some[..room]);
         next += room as u64;
         put.publish(words);
-        let there = take.there(words, random.random_range(0..9000)).unwrap();
+        let available = take.available(words, random.random_range(0..9000)).unwrap();
         let mut taken = Vec::new();
         if random.random_bool(0.5) {
-            take.append(words, there, &mut taken);
+            take.append(words, available, &mut taken);
         } else {
-            taken.resize(there, 0);
+            taken.resize(available, 0);
             take.take(words, &mut taken);
         }
         take.release(words);
-        assert!(taken.iter().copied().eq(seen..seen + there as u64));
-        seen += there as u64;
+        assert!(taken.iter().copied().eq(seen..seen + available as u64));
+        seen += available as u64;
     }
 }
 

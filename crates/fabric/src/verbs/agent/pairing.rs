@@ -193,9 +193,9 @@ impl ClientPairing {
                 .calls
                 .open(&client, &self.permitted, self.receiver_wait, &served.totals);
         Ok(match opened {
-            Ok((channel, own)) => {
+            Ok((channel, half)) => {
                 look_into(&self.pairs).calls = Some(channel);
-                own.encode(FrameKind::Called)
+                half.encode(FrameKind::Called)
             }
             Err(error) => {
                 log::warn!("a client gets no queue pair for calls: {error}");

@@ -56,7 +56,7 @@ struct ClientChannelEnd {
     // Before the memory that it uses.
     queue_pair: QueuePair,
     completions: Arc<CompletionQueue>,
-    own: QueuePairAddress,
+    local: QueuePairAddress,
     replies: Inlet,
     /// The first word of the request in each slot.
     heads: Outlet,
@@ -137,7 +137,7 @@ impl ClientChannelEnd {
         path::initialise(&queue_pair, &nic.device, Rights::WRITE)?;
         (0..SLOTS).try_for_each(|_| queue_pair.post_receive(0))?;
         Ok(Self {
-            own: QueuePairAddress::of(&queue_pair, &nic.device, 1),
+            local: QueuePairAddress::of(&queue_pair, &nic.device, 1),
             queue_pair,
             completions,
             replies,
@@ -148,7 +148,7 @@ impl ClientChannelEnd {
     /// What the agent is told.
     fn half(&self) -> Half {
         Half {
-            end: self.own,
+            end: self.local,
             slots: SLOTS,
             key: self.replies.key(),
             bytes: ROOM as u32,
@@ -159,7 +159,7 @@ impl ClientChannelEnd {
     /// Connects it to the agent's end.
     fn connect(&self, nic: &NicResources, agent: &Half, verb_timeout: Nanos) -> Result<()> {
         path::receive(&self.queue_pair, &nic.device, &agent.end, 1, 1)?;
-        path::send(&self.queue_pair, &self.own, 1, verb_timeout)
+        path::send(&self.queue_pair, &self.local, 1, verb_timeout)
     }
 }
 
@@ -325,7 +325,7 @@ impl CallsInFlight {
     }
 
     /// The channel of completions has told.
-    pub(super) fn told(&mut self) {
+    pub(super) fn notified(&mut self) {
         if let ChannelState::Open(channel) = &mut self.channel {
             channel.is_armed = false;
         }

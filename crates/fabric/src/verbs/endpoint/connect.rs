@@ -164,19 +164,19 @@ fn pair(
             inline_bytes: options.inline_bytes,
         },
     )?;
-    let own = QueuePairAddress::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
+    let local = QueuePairAddress::of(&queue_pair, device, device.attributes.max_qp_init_rd_atom);
     path::initialise(&queue_pair, device, Rights::NONE)?;
-    attempt.write(&mut socket, &path::pair(&own))?;
+    attempt.write(&mut socket, &path::pair(&local))?;
     let paired = attempt.frame(&mut socket, FrameKind::Paired)?;
     let regions = welcome.node.regions.len();
     let (agent, opened) =
         path::decode_paired(&paired, regions).map_err(|reason| attempt.malformed(reason))?;
     // Nobody sends to this end: it only receives answers.
     path::receive(&queue_pair, device, &agent, 1, 1)?;
-    let reads_at_once = own.reads_at_once.min(agent.reads_at_once);
+    let reads_at_once = local.reads_at_once.min(agent.reads_at_once);
     path::send(
         &queue_pair,
-        &own,
+        &local,
         reads_at_once,
         options.connect.limits.verb_timeout,
     )?;

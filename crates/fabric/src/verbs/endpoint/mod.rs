@@ -272,12 +272,12 @@ impl VerbsEndpoint {
         };
         // Interrupted or not, the next turn looks for itself.
         let _ = poll(&mut files, Some(&left));
-        let told = |file: &PollFd<'_>| !file.revents().is_empty();
-        if files[1..].iter().any(told) {
+        let is_ready = |file: &PollFd<'_>| !file.revents().is_empty();
+        if files[1..].iter().any(is_ready) {
             // A set-up connection has news.
             self.next_look.set(0);
         }
-        told(&files[0])
+        is_ready(&files[0])
     }
 }
 
@@ -442,7 +442,7 @@ impl Endpoint for VerbsEndpoint {
             self.nic.channel.clear();
             self.armed.set(false);
             for peer in &self.peers {
-                peer.borrow_mut().calls.told();
+                peer.borrow_mut().calls.notified();
             }
         }
     }

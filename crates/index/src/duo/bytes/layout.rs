@@ -102,13 +102,13 @@ impl DuoLayout {
             return Err(bad_option("key size", 0, "at least 1 byte"));
         }
         self.check_records()?;
-        let whole = [
+        let numbers = [
             ("bucket slots", self.bucket_slots, 1, MOST_BUCKET_SLOTS),
             ("fingerprint bits", self.fingerprint_bits, 8, 32),
             ("longest path", self.longest_path, 0, LONGEST_PATH),
             ("stash", self.stash, 0, MOST_STASH),
         ];
-        for (option, value, least, most) in whole {
+        for (option, value, least, most) in numbers {
             if !(least..=most).contains(&value) {
                 return Err(bad_option(option, value, format!("{least} to {most}")));
             }
@@ -239,8 +239,8 @@ impl DuoLayout {
     pub fn index_bytes(&self) -> u64 {
         let fingerprints = u128::from(self.slots()) * u128::from(self.fingerprint_bits);
         let pages = 2 * self.buckets + u64::from(self.stash);
-        let stamps = if self.published { 4 * pages } else { 0 };
-        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + stamps
+        let versions = if self.published { 4 * pages } else { 0 };
+        ((fingerprints + u128::from(self.slots() / 2)) / 8) as u64 + versions
     }
 
     /// Bytes of local memory that the index takes when the table has grown by itself as far as it

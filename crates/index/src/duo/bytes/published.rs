@@ -5,17 +5,17 @@
 //!                      stash, a word a slot | pages
 //! in each extent:      counts of changes, a word a segment | pages
 //! page of a bucket     | word | word | ... |         by the buckets' numbers
-//! word of a page       | entries, f + 1 bits each | stamp |
+//! word of a page       | entries, f + 1 bits each | version |
 //! entry of a slot      | fingerprint, f bits | whether it is a backup one |     0: none
-//! word of the stash    | 35 bits of the key's hash | 1 | stamp |                0: none
+//! word of the stash    | 35 bits of the key's hash | 1 | version |              0: none
 //! ```
 //! Invariant: the entry of a live slot names its key, from before the slot is live until it is
 //! dead. It is written in the batch that makes the slot live, before the slot. The entry of a dead
 //! slot may be anything. So who sees all words of a key's two pages and of the stash at one moment,
 //! and none that names the key, knows that it is absent.
 //!
-//! A word is read and written whole. Its stamp is a count of its page's changes, so a word with the
-//! same stamp is the same word, and pages with the same sum of stamps are the same pages, unless
+//! A word is read and written whole. Its version is a count of its page's changes, so a word with the
+//! same version is the same word, and pages with the same sum of versions are the same pages, unless
 //! one was written 2^28 times between two looks. The *count* of a segment, some pages in a row,
 //! grows after a page is written and before the slot is live: by the counts a reader sees which
 //! part of its copy is old.
@@ -24,12 +24,12 @@
 //! there say which buckets are split (see `growth/mod.rs`). Invariant: the pages of the new buckets
 //! name what is in them before the bit is set; the count of the bucket's segment grows after it is,
 //! and before any of these buckets takes another key. The count of growths and the bits only grow,
-//! as stamps do. So who sees them as they were before, with the words of the pages of the two
+//! as versions do. So who sees them as they were before, with the words of the pages of the two
 //! buckets that are the key's by them, sees all that there is of the key at one moment.
 
 use super::numbers::SlotNumber;
 
-/// Bits of a word that are its entries', at most: the others are the stamp.
+/// Bits of a word that are its entries', at most: the others are the version.
 const ENTRY_BITS: u32 = 36;
 /// In a word of the stash: there is a key.
 const STASHED: u64 = 1 << (ENTRY_BITS - 1);
@@ -72,13 +72,13 @@ impl PageShape {
     }
 
     /// The word number `word` of a page with these entries.
-    pub(in super::super) fn pack(self, word: u32, stamp: u32, entry: impl Fn(u32) -> u64) -> u64 {
+    pub(in super::super) fn pack(self, word: u32, version: u32, entry: impl Fn(u32) -> u64) -> u64 {
         let first = word * self.per_word;
         let last = (first + self.per_word).min(self.slots);
         let packed = (first..last).fold(0, |packed, number| {
             packed | entry(number) << ((number - first) * self.entry_bits)
         });
-        packed | u64::from(stamp) << (self.per_word * self.entry_bits)
+        packed | u64::from(version) << (self.per_word * self.entry_bits)
     }
 
     /// The entries of a page's words, in order.
@@ -89,15 +89,15 @@ impl PageShape {
         })
     }
 
-    /// The stamp of a word.
-    pub(in super::super) const fn stamp(self, word: u64) -> u32 {
+    /// The version of a word.
+    pub(in super::super) const fn version(self, word: u64) -> u32 {
         (word >> (self.per_word * self.entry_bits)) as u32
     }
 
-    /// The sum of the stamps of a page's words.
+    /// The sum of the versions of a page's words.
     pub(in super::super) fn sum(self, words: &[u64]) -> u32 {
-        let stamps = words.iter().map(|word| self.stamp(*word));
-        stamps.fold(0, u32::wrapping_add)
+        let versions = words.iter().map(|word| self.version(*word));
+        versions.fold(0, u32::wrapping_add)
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         fn pages_keep_entries_and_stamps(
             slots in 1u32..=16,
             fingerprint_bits in 8u32..=32,
-            stamp in 0u32..1 << 28,
+            version in 0u32..1 << 28,
             entries in proptest::collection::vec((any::<u32>(), any::<bool>()), 16),
         ) {
             let shape = PageShape::of_bucket(slots, fingerprint_bits);
@@ -184,7 +184,7 @@ mod tests {
                 bucket_entry(fingerprint & mask, backup, fingerprint_bits)
             };
             let words: Vec<u64> = (0..shape.words())
-                .map(|word| shape.pack(word, stamp + word, entry))
+                .map(|word| shape.pack(word, version + word, entry))
                 .collect();
             let read: Vec<u64> = shape.entries(&words).collect();
             prop_assert_eq!(read.len(), slots as usize);
@@ -193,9 +193,9 @@ mod tests {
                 let (fingerprint, backup) = entries[number as usize];
                 prop_assert_eq!(entry_parts(read, fingerprint_bits), (fingerprint & mask, backup));
             }
-            let stamps = (0..shape.words()).map(|word| stamp + word);
+            let versions = (0..shape.words()).map(|word| version + word);
             // What does not fit into a word is lost: all but 28 bits at least.
-            prop_assert_eq!(shape.sum(&words) & 0xff_ffff, stamps.sum::<u32>() & 0xff_ffff);
+            prop_assert_eq!(shape.sum(&words) & 0xff_ffff, versions.sum::<u32>() & 0xff_ffff);
         }
     }
 }

@@ -70,11 +70,11 @@ impl DuoLayout {
             }
         };
         let end = SLOT_HEADER + key + value;
-        let whole = key > 0
+        let is_intact = key > 0
             && end <= slot.len()
             && (self.kind == SlotKind::Heap
                 || checksum(&slot[12..end], self.checksum_seed).to_le_bytes() == slot[8..12]);
-        whole.then(|| InlineRecord {
+        is_intact.then(|| InlineRecord {
             key: &slot[SLOT_HEADER..SLOT_HEADER + key],
             value: &slot[SLOT_HEADER + key..end],
             value_at: SLOT_HEADER + key,
@@ -94,8 +94,8 @@ impl DuoLayout {
     /// The block that a word names, if it is whole.
     pub(in super::super) fn block_of(&self, reference: u64) -> Option<BlockRef> {
         let block = BlockRef::unpack(reference);
-        let whole = block.granule != 0 && self.reference_to(block) == reference;
-        whole.then_some(block)
+        let is_intact = block.granule != 0 && self.reference_to(block) == reference;
+        is_intact.then_some(block)
     }
 }
 

@@ -123,8 +123,8 @@ impl<E: Endpoint> DuoTable<E> {
         self.vault.add(&self.layout, entry)?;
         self.vault.set_spare(None);
         // Before other threads split anything.
-        if let Some(stamps) = &self.stamps {
-            stamps.grow_to(self.vault.buckets());
+        if let Some(versions) = &self.versions {
+            versions.grow_to(self.vault.buckets());
         }
         self.change_index(|index| index.grow(entry.ratio));
         self.counts.set_slots(self.slots());

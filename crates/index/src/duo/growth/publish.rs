@@ -46,7 +46,7 @@ impl<E: Endpoint> DuoTable<E> {
 
     /// The pages of a bucket, or of those that come of it, as they are once it is split.
     fn pages_after(&self, origin: u64, keys: &Keys, of: Of) -> PageImages {
-        let Some(stamps) = &self.stamps else {
+        let Some(versions) = &self.versions else {
             return PageImages::new();
         };
         let index = self.index.borrow();
@@ -59,10 +59,10 @@ impl<E: Endpoint> DuoTable<E> {
         let buckets = index.siblings(origin);
         let buckets = buckets.filter(|bucket| (*bucket == origin) == (of == Of::Old));
         let page = |bucket: u64| {
-            let (shape, stamp) = (self.layout.bucket_page(), stamps.next(bucket));
+            let (shape, version) = (self.layout.bucket_page(), versions.next(bucket));
             let first = self.layout.first_of_page(bucket).0;
             let word = |word| {
-                shape.pack(word, stamp, |number| {
+                shape.pack(word, version, |number| {
                     let slot = first + u64::from(number);
                     entries.get(&slot).copied().unwrap_or(0)
                 })

@@ -157,7 +157,7 @@ impl<E: Endpoint> DuoTable<E> {
         steps.extend(of_old.counts);
         steps.extend(of_old.pages);
         steps.extend(old);
-        let is_shared = self.has_threads || self.stamps.is_some();
+        let is_shared = self.has_threads || self.versions.is_some();
         let first = origins.first().filter(|_| is_shared);
         if let Some((at, _)) = first.and_then(|first| self.split_bit(*first)) {
             // Nothing but an atomic, for all of this to be visible: other threads use these buckets

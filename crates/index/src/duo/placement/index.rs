@@ -288,11 +288,11 @@ impl Placement {
         if others.clone().all(|(_, other)| other.backup != of.backup) {
             return Entry::Backup;
         }
-        let Some((there, twin)) = others.find(|(_, other)| other.primary == of.primary) else {
+        let Some((twin_slot, twin)) = others.find(|(_, other)| other.primary == of.primary) else {
             return Entry::Stash;
         };
         let unlike_twin = |(slot, other): &&(SlotNumber, Candidates)| {
-            slot == there || other.backup != twin.backup
+            slot == twin_slot || other.backup != twin.backup
         };
         let alone = self.equal(first, twin.backup) & backups == 0
             && of.backup != twin.backup
@@ -301,7 +301,7 @@ impl Placement {
                 .filter(|(slot, _)| self.bucket_of(*slot) == Some(first) && !self.is_backup(*slot))
                 .all(|known| unlike_twin(&known));
         if alone {
-            Entry::InsteadOf(*there, *twin)
+            Entry::InsteadOf(*twin_slot, *twin)
         } else {
             Entry::Stash
         }

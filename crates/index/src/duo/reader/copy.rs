@@ -26,7 +26,7 @@ pub(super) struct IndexCopy {
     /// number that these may be.
     stash: Vec<u64>,
     stashed: u64,
-    /// The sums of the stamps of all pages.
+    /// The sums of the versions of all pages.
     sums: PerPage,
     /// The count of each segment as it was before its pages were read.
     counts: Vec<u64>,
@@ -325,8 +325,8 @@ impl IndexCopy {
     /// where that is not known: as many as lie side by side.
     pub(super) fn words_of_origins(&self, buckets: Range<u64>) -> Vec<(BitsWord, u64)> {
         // A cursor may be of any number.
-        let there = buckets.take_while(|bucket| *bucket < 2 * self.vault.buckets());
-        let origins = there.filter_map(|bucket| self.index.to_split(bucket));
+        let existing = buckets.take_while(|bucket| *bucket < 2 * self.vault.buckets());
+        let origins = existing.filter_map(|bucket| self.index.to_split(bucket));
         let mut words: Vec<BitsWord> = origins
             .filter_map(|origin| self.bits_word(origin))
             .collect();

@@ -8,14 +8,14 @@ mod growth;
 mod index;
 mod journal;
 mod owner;
-mod stamps;
 mod table;
+mod versions;
 
 pub(super) use doubts::Doubt;
 pub use growth::{DuoGrowth, GrowthMemory};
 pub(super) use growth::{ExtentSource, GrowthPolicy};
 pub(super) use index::index_shape;
 pub use owner::DuoOwner;
-pub(super) use stamps::Stamps;
 pub(super) use table::Key;
 pub use table::{DuoTable, DuoWork};
+pub(super) use versions::PageVersions;

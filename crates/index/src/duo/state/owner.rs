@@ -24,7 +24,7 @@
 use super::doubts::Doubts;
 use super::index::{SharedIndex, index_shape};
 use super::journal::JournalSlots;
-use super::stamps::Stamps;
+use super::versions::PageVersions;
 use crate::Result;
 use crate::client::Counts;
 use crate::client::locks::BucketLocks;
@@ -60,7 +60,7 @@ pub struct DuoOwner {
     pub(in super::super) journal: JournalSlots,
     pub(in super::super) doubts: Doubts,
     /// Where the index is published.
-    pub(in super::super) stamps: Option<Stamps>,
+    pub(in super::super) versions: Option<PageVersions>,
     pub(in super::super) vault: VaultMap,
     pub(in super::super) counts: Counts,
     /// What this client writes into the owner's word; 0 until it has drawn one.
@@ -101,7 +101,7 @@ impl DuoOwner {
             locks: BucketLocks::default(),
             journal: JournalSlots::new(&layout),
             doubts: Doubts::default(),
-            stamps: layout.published.then(|| Stamps::new(&layout)),
+            versions: layout.published.then(|| PageVersions::new(&layout)),
             vault: VaultMap::new(table, &layout),
             counts: Counts::new(table, layout.slots()),
             mark: AtomicU64::new(0),

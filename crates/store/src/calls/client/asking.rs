@@ -257,15 +257,15 @@ impl<E: Endpoint> Owner<E> {
     pub(super) async fn ask_one(&self, operation: Operation<'_>) -> OperationAnswer {
         let mut retries = Retries::new(&*self.endpoint);
         loop {
-            let told = self.ask_once(operation).await;
-            if told != Ok(Answered::Later) {
-                return told;
+            let answer = self.ask_once(operation).await;
+            if answer != Ok(Answered::Later) {
+                return answer;
             }
             if retries.are_enough() && self.can_be_left(&operation) {
                 return Ok(Answered::Left);
             }
             if !retries.wait(&*self.endpoint).await {
-                return told;
+                return answer;
             }
         }
     }
@@ -334,10 +334,10 @@ impl<E: Endpoint> Owner<E> {
             Ok(reply) => reply,
             Err(error) => return self.told_by(error),
         };
-        let mut told = None;
+        let mut answer = None;
         let status = status_of(&reply).map(|(status, _)| status);
-        outcomes(reply, |_, answered, _| told = Some(answered));
-        Ok(self.fitting(&operation, told, status))
+        outcomes(reply, |_, answered, _| answer = Some(answered));
+        Ok(self.fitting(&operation, answer, status))
     }
 
     /// Asks for some of many operations, and books each. The numbers of those that the owner leaves
@@ -352,8 +352,8 @@ impl<E: Endpoint> Owner<E> {
             &RefCell<Vec<usize>>,
         ),
     ) {
-        let tell = |number: usize, told: OperationAnswer| {
-            let outcome = match told {
+        let tell = |number: usize, answer: OperationAnswer| {
+            let outcome = match answer {
                 Ok(Answered::Later) => return later.borrow_mut().push(number),
                 Ok(answered) => self.outcome_of(answered),
                 Err(error) => Some(Err(error.into())),
@@ -368,10 +368,10 @@ impl<E: Endpoint> Owner<E> {
         let reply = match self.ask(Question::Run, operations, numbers, room).await {
             Ok(reply) => reply,
             Err(error) => {
-                let told = self.told_by(error);
+                let failure = self.told_by(error);
                 return numbers
                     .iter()
-                    .for_each(|number| tell(*number, told.clone()));
+                    .for_each(|number| tell(*number, failure.clone()));
             }
         };
         let status = status_of(&reply).map(|(status, _)| status);
@@ -433,10 +433,10 @@ impl<E: Endpoint> Owner<E> {
     fn fitting(
         &self,
         operation: &Operation<'_>,
-        told: Option<Answered>,
+        answer: Option<Answered>,
         status: Option<Status>,
     ) -> Answered {
-        match told {
+        match answer {
             Some(Answered::InDoubt) if operation.is_lookup() => match self.is_alone {
                 true => Answered::Later,
                 false => Answered::Left,
@@ -474,14 +474,14 @@ pub async fn ask_of_tables<E: Endpoint>(
     let asking = endpoint.call(to, request, ReplyWriter::bytes(values, bytes));
     let reply = endpoint.operation(UPKEEP, asking).await?;
     let head = status_of(&reply);
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     outcomes(reply, |number, answered, _| {
         if let Answered::Done(Outcome::Value(Some(value))) = answered {
-            told.push((number, value));
+            entries.push((number, value));
         }
     });
     match head {
-        Some((Status::Done, count)) if count as usize == told.len() => Ok(told),
+        Some((Status::Done, count)) if count as usize == entries.len() => Ok(entries),
         head => Err(IndexError::AtOwner {
             reason: reason_of(head.map(|(status, _)| status)).into(),
             in_doubt: false,

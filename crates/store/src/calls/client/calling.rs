@@ -148,11 +148,11 @@ impl<E: Endpoint, I: Index + ?Sized> CallingIndex<E, I> {
         operations: &[Operation<'_>],
         done: &OutcomeCallback<'_>,
     ) -> Vec<usize> {
-        let (called, own): (Vec<_>, Vec<_>) = (0..operations.len())
+        let (called, direct): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         // Those that are not asked for begin at once.
         let asking = self.owner.ask_until_done(operations, called, done);
-        let (left, ()) = both(asking, self.run_own(operations, &own, done)).await;
+        let (left, ()) = both(asking, self.run_own(operations, &direct, done)).await;
         left
     }
 
@@ -166,12 +166,12 @@ impl<E: Endpoint, I: Index + ?Sized> CallingIndex<E, I> {
         if numbers.is_empty() {
             return;
         }
-        let own: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
+        let direct: Vec<_> = numbers.iter().map(|number| operations[*number]).collect();
         let tell = |at: usize, outcome| {
             (done.borrow_mut())(Outcomes::One(numbers[at], outcome));
         };
-        self.index.run_each(&own, tell).await;
-        if own.iter().any(|operation| !operation.is_lookup()) {
+        self.index.run_each(&direct, tell).await;
+        if direct.iter().any(|operation| !operation.is_lookup()) {
             self.let_others_write().await;
         }
     }

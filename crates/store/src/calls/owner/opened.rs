@@ -43,7 +43,7 @@ pub(super) struct OwnerTable {
     pub(super) id_at: u64,
     pub(super) extent: Range<u64>,
     /// What of the extent is the scheme's.
-    pub(super) own: Range<u64>,
+    pub(super) table_bytes: Range<u64>,
     pub(super) writes: bool,
     /// Whether it takes no writes any more, as was seen at the beginning of the call.
     pub(super) is_closed: bool,
@@ -102,15 +102,18 @@ impl OwnerTable {
             .iter()
             .any(|operation| undone(operation).is_some())
         {
-            let mut own = Vec::new();
+            let mut table_bytes = Vec::new();
             for (number, operation) in operations.iter().enumerate() {
                 match undone(operation) {
                     Some(answered) => writer.put(number, &answered),
-                    None => own.push(number),
+                    None => table_bytes.push(number),
                 }
             }
-            let all: Vec<_> = own.iter().map(|number| operations[*number]).collect();
-            self.run_all(&all, opened, turn, &mut writer, |at| own[at])
+            let all: Vec<_> = table_bytes
+                .iter()
+                .map(|number| operations[*number])
+                .collect();
+            self.run_all(&all, opened, turn, &mut writer, |at| table_bytes[at])
         } else {
             self.run_all(operations, opened, turn, &mut writer, |number| number)
         };
@@ -257,13 +260,13 @@ pub(super) enum OpenedTo<'c> {
 /// needs these rights; to one with a prefix, whatever its rights.
 pub(super) fn opened_to<'c>(
     caller: &'c dyn Caller,
-    (extent, own): (Range<u64>, Range<u64>),
+    (extent, table_bytes): (Range<u64>, Range<u64>),
     needed: Rights,
 ) -> Result<OpenedTo<'c>, Status> {
     if caller.check(extent, needed).is_ok() {
         return Ok(OpenedTo::All);
     }
-    let (prefix, rights) = caller.keys(own).ok_or(Status::Denied)?;
+    let (prefix, rights) = caller.keys(table_bytes).ok_or(Status::Denied)?;
     Ok(OpenedTo::Keys {
         caller,
         prefix,

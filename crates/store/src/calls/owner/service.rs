@@ -163,15 +163,15 @@ impl CallService {
             if !tables.contains_key(&request.table) {
                 let record = find(request.table, memory)?;
                 // Only for those who may use it another table is closed.
-                let own = own_bytes(&record, memory).map_err(|_| Status::NotServed)?;
-                opened_to(caller, (own, record.scheme_bytes()), needed)?;
+                let table_bytes = own_bytes(&record, memory).map_err(|_| Status::NotServed)?;
+                opened_to(caller, (table_bytes, record.scheme_bytes()), needed)?;
                 make_room_in(tables, memory, now);
                 tables.insert(request.table, self.open(&record, memory, now)?);
             }
             let table = tables.get_mut(&request.table).ok_or(Status::NoTable)?;
             table.called = *calls;
             table.is_closed = table.is_closed_in(memory);
-            let bytes = (table.extent.clone(), table.own.clone());
+            let bytes = (table.extent.clone(), table.table_bytes.clone());
             let opened = opened_to(caller, bytes, needed)?;
             let has_writes = operations.iter().any(|operation| {
                 !operation.is_lookup() && table.not_executed(operation, &opened).is_none()
@@ -303,7 +303,7 @@ impl CallService {
             id: record.id,
             id_at: id_at(NODE, record).offset,
             extent: own_bytes(record, memory).map_err(|_| Status::NotServed)?,
-            own: record.scheme_bytes(),
+            table_bytes: record.scheme_bytes(),
             writes: writes && self.rights.allow(WRITES),
             is_closed: false,
             has_one_writer: has_one_writer(&record.scheme),

@@ -26,10 +26,10 @@ pub(super) fn tables(
     let may_go_on =
         |bytes, values| fits(bytes, values) && memory.now().is_none_or(|now| now < until);
     let is_open = |record: &TableRecord| is_open(record, caller, memory);
-    let told = tables_from(memory, first, is_open, may_go_on);
-    let told = told.map_err(|_| Status::NotServed)?;
-    let mut writer = ReplyWriter::new(reply, told.len()).ok_or(Status::Malformed)?;
-    for (number, value) in &told {
+    let entries = tables_from(memory, first, is_open, may_go_on);
+    let entries = entries.map_err(|_| Status::NotServed)?;
+    let mut writer = ReplyWriter::new(reply, entries.len()).ok_or(Status::Malformed)?;
+    for (number, value) in &entries {
         writer.put_value(*number, Some(value));
     }
     Ok(writer.finish())
@@ -54,6 +54,6 @@ pub(super) fn map(
 
 /// Whether a table, or keys of it, are opened to a caller.
 fn is_open(record: &TableRecord, caller: &dyn Caller, memory: &dyn OwnerMemory) -> bool {
-    let bytes = own_bytes(record, memory).map(|own| (own, record.scheme_bytes()));
+    let bytes = own_bytes(record, memory).map(|table_bytes| (table_bytes, record.scheme_bytes()));
     bytes.is_ok_and(|bytes| opened_to(caller, bytes, Rights::READ).is_ok())
 }

@@ -30,7 +30,7 @@ pub(super) enum Ret {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct State {
-    there: Option<(u64, Option<Life>)>,
+    record: Option<(u64, Option<Life>)>,
     /// The lives that have begun: none ends before.
     begun: u128,
 }
@@ -49,7 +49,7 @@ impl SequentialModel for EndingMap {
     }
 
     fn step(&self, state: &State, op: &ExpiryOperation, ret: Option<&Ret>) -> Option<State> {
-        let State { there, begun } = *state;
+        let State { record, begun } = *state;
         let is = match ret {
             Some(Ret::Is(is)) => Some(*is),
             _ => None,
@@ -60,29 +60,29 @@ impl SequentialModel for EndingMap {
                     Some(Ret::Table(ret)) => Some(ret),
                     _ => None,
                 };
-                let value = there.map(|(value, _)| value);
+                let value = record.map(|(value, _)| value);
                 let value = self.0.step(&value, op, ret)?;
                 let keeps = !matches!(op, TableOp::Put(_));
-                let life = there.filter(|_| keeps).and_then(|(_, life)| life);
-                let there = value.map(|value| (value, life));
-                Some(State { there, begun })
+                let life = record.filter(|_| keeps).and_then(|(_, life)| life);
+                let record = value.map(|value| (value, life));
+                Some(State { record, begun })
             }
-            ExpiryOperation::PutFor(..) if is == Some(true) && there.is_some() => None,
+            ExpiryOperation::PutFor(..) if is == Some(true) && record.is_some() => None,
             ExpiryOperation::PutFor(value, life) => Some(State {
-                there: Some((*value, Some(*life))),
+                record: Some((*value, Some(*life))),
                 begun: begun | 1 << life,
             }),
-            ExpiryOperation::Live(_) if is.is_some_and(|is| is != there.is_some()) => None,
-            ExpiryOperation::Live(life) => Some(match (there, life) {
+            ExpiryOperation::Live(_) if is.is_some_and(|is| is != record.is_some()) => None,
+            ExpiryOperation::Live(life) => Some(match (record, life) {
                 (None, _) => state.clone(),
                 (Some((value, _)), life) => State {
-                    there: Some((value, *life)),
+                    record: Some((value, *life)),
                     begun: begun | life.map_or(0, |life| 1 << life),
                 },
             }),
             ExpiryOperation::End(life) if begun & 1 << life == 0 => None,
             ExpiryOperation::End(life) => Some(State {
-                there: there.filter(|(_, of)| *of != Some(*life)),
+                record: record.filter(|(_, of)| *of != Some(*life)),
                 begun,
             }),
         }

@@ -85,22 +85,22 @@ impl User {
 
     /// Fills a table, looks at what is there, and removes it again, but for some.
     async fn use_table(&mut self, number: usize, table: &AnyIndex, endpoint: &Leased) {
-        for own in 0..OWN_KEYS {
-            let key = self.number * 1_000 + own;
+        for index in 0..OWN_KEYS {
+            let key = self.number * 1_000 + index;
             let len = self.rng.random_range(500..40_000);
             let value = marked(number, key, self.rng.random_range(0..1 << 32), len);
             let put = table.run(Operation::Put(&super::key(key), &value)).await;
             self.seen.put += u64::from(put.is_ok());
             self.note((number, key), Some(value), &put);
-            if own % 8 == 0 {
+            if index % 8 == 0 {
                 endpoint.sleep(self.rng.random_range(0..300_000_000)).await;
             }
-            let looked = self.number * 1_000 + self.rng.random_range(0..=own);
+            let looked = self.number * 1_000 + self.rng.random_range(0..=index);
             self.check(number, looked, table).await;
         }
-        for own in 0..OWN_KEYS {
+        for index in 0..OWN_KEYS {
             if self.rng.random_bool(0.9) {
-                let key = self.number * 1_000 + own;
+                let key = self.number * 1_000 + index;
                 let removed = table.run(Operation::Remove(&super::key(key))).await;
                 self.seen.removed += u64::from(removed.is_ok());
                 self.note((number, key), None, &removed);

@@ -179,7 +179,7 @@ impl Channel {
         )?;
         // A client waits twice as long for a verb as its messages wait for room.
         path::send(&queue_pair, &end, 1, patience.saturating_mul(2))?;
-        let own = Half {
+        let half = Half {
             end,
             slots: client.slots,
             key: requests.key(),
@@ -198,7 +198,7 @@ impl Channel {
             is_in_line: false,
             work: WorkList::default(),
         };
-        Ok((UnclaimedChannel { number, state }, own))
+        Ok((UnclaimedChannel { number, state }, half))
     }
 
     /// The channel that a completion is of.
@@ -302,8 +302,8 @@ impl Channel {
         let handler = node.handler(NodeId(0), region)?;
         if !handler.checks_callers() {
             // It may use all of the region.
-            let whole = self.permitted.regions.get(usize::from(region.0));
-            let len = whole.map_or(0, |info| info.len);
+            let region_info = self.permitted.regions.get(usize::from(region.0));
+            let len = region_info.map_or(0, |info| info.len);
             self.permitted.check(start, len, Rights::CALL)?;
         }
         let caller = CallPermission {

@@ -199,7 +199,7 @@ impl CallResponder {
             });
         }
         let opened = Channel::open(&self.device, &shared.completions, client, patience);
-        let opened = opened.map(|(opened, own)| {
+        let opened = opened.map(|(opened, half)| {
             let bell = Waker::from(Arc::new(ChannelBell {
                 shared: Arc::downgrade(&shared),
                 channel: opened.number(),
@@ -207,7 +207,7 @@ impl CallResponder {
             let channel = Arc::new(opened.of(Arc::clone(permitted), Arc::clone(totals), bell));
             let mut channels = shared.channels();
             channels.insert(channel.number, Arc::clone(&channel));
-            (channel, own)
+            (channel, half)
         });
         if opened.is_err() {
             shared.has_ended();

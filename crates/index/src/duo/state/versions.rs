@@ -1,14 +1,14 @@
-//! The stamps of the published index's pages.
+//! The versions of the published index's pages.
 
 use crate::duo::bytes::{DuoLayout, PerPage};
 use farslot_fabric::prefetch;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often each page has changed: the stamp of the word of it that was written last. Who holds a
+/// How often each page has changed: the version of the word of it that was written last. Who holds a
 /// page's bucket changes it.
-pub(in super::super) struct Stamps(Mutex<PerPage>);
+pub(in super::super) struct PageVersions(Mutex<PerPage>);
 
-impl Stamps {
+impl PageVersions {
     pub(in super::super) fn new(layout: &DuoLayout) -> Self {
         Self(Mutex::new(PerPage::new(layout.buckets, layout.stash)))
     }
@@ -17,7 +17,7 @@ impl Stamps {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has stamps for so many buckets of each array.
+    /// Has versions for so many buckets of each array.
     pub(in super::super) fn grow_to(&self, buckets: u64) {
         self.lock().grow_to(buckets);
     }
@@ -33,13 +33,13 @@ impl Stamps {
     }
 
     pub(in super::super) fn next(&self, page: u64) -> u32 {
-        let mut stamps = self.lock();
-        let stamp = stamps.of(page);
-        *stamp = stamp.wrapping_add(1);
-        *stamp
+        let mut versions = self.lock();
+        let version = versions.of(page);
+        *version = version.wrapping_add(1);
+        *version
     }
 
-    pub(in super::super) fn set(&self, page: u64, stamp: u32) {
-        *self.lock().of(page) = stamp;
+    pub(in super::super) fn set(&self, page: u64, version: u32) {
+        *self.lock().of(page) = version;
     }
 }

@@ -69,7 +69,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             }
             if write.only_in.is_some() {
                 if write.only_in == block {
-                    (of.own, of.second) = (slot, second);
+                    (of.key_slot, of.second) = (slot, second);
                     return self.at_own(write, of, ValueLocation::Word { word: 0, len: 0 });
                 }
                 continue;
@@ -81,7 +81,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 && record.key == write.key.bytes
             {
                 let bytes = record.value_range();
-                (of.own, of.second) = (slot, second);
+                (of.key_slot, of.second) = (slot, second);
                 return self.at_own(write, of, ValueLocation::Bytes { piece, bytes });
             }
         }
@@ -97,7 +97,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         match of.named.pop() {
             Some((slot, second, block)) => {
                 (of.stage, of.block) = (Stage::Record, Some(block));
-                (of.own, of.second) = (slot, second);
+                (of.key_slot, of.second) = (slot, second);
                 NextStep::Read(Reads::ONE)
             }
             None => self.is_absent(write, of),
@@ -121,7 +121,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
                 self.at_own(write, of, ValueLocation::Bytes { piece: 0, bytes })
             }
             Some(_) => self.read_record(write, of),
-            None => NextStep::SlowPath(DuoWriteSlowPath::ReadAgain(of.own)),
+            None => NextStep::SlowPath(DuoWriteSlowPath::ReadAgain(of.key_slot)),
         }
     }
 
@@ -208,7 +208,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
     ) -> NextStep<DuoWriteSlowPath> {
         let (table, head) = (self.table, write.key.head());
         if let Body::Named(reference) = body {
-            table.refer(&mut of.batch, of.own, of.second, reference);
+            table.refer(&mut of.batch, of.key_slot, of.second, reference);
             return NextStep::Change(Reads::NONE);
         }
         of.journal = of.journal.or_else(|| table.journal.try_take());
@@ -219,7 +219,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         if let Err(error) = table.fill(&mut of.batch, journal, head, Body::New) {
             return failed(error);
         }
-        table.overwrite(&mut of.batch, of.own, Body::New);
+        table.overwrite(&mut of.batch, of.key_slot, Body::New);
         table.kill(&mut of.batch, journal, head, publishing);
         NextStep::Change(Reads::NONE)
     }
@@ -234,7 +234,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         let Some(slot) = of.slots.get(of.looked) else {
             return self.is_absent(write, of);
         };
-        (of.own, of.second, of.is_unread) = (*slot, 0, false);
+        (of.key_slot, of.second, of.is_unread) = (*slot, 0, false);
         if self.looks_first(write) {
             return NextStep::Read(Reads::ONE);
         }
@@ -242,7 +242,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         of.batch.clear();
         of.batch.is_attempt = true;
         let head = write.key.head();
-        self.table.clear_head(&mut of.batch, of.own, head);
+        self.table.clear_head(&mut of.batch, of.key_slot, head);
         // Of a heap's table it is read which block the slot names.
         NextStep::Change(Reads::apart(usize::from(self.table.heap.is_some())))
     }
@@ -262,7 +262,8 @@ impl<'t, E: Endpoint> Writes<'t, E> {
         }
         (of.aim, of.second) = (DuoWriteAim::Remove, second);
         of.batch.clear();
-        self.table.take_out(&mut of.batch, of.own, (head, second));
+        self.table
+            .take_out(&mut of.batch, of.key_slot, (head, second));
         NextStep::Change(Reads::NONE)
     }
 }
