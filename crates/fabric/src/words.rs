@@ -307,8 +307,8 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for turn in 0..100_000u64 {
-                    shared.copy_in(3, 24, &[(turn % 2).wrapping_neg(); 3]);
+                for round in 0..100_000u64 {
+                    shared.copy_in(3, 24, &[(round % 2).wrapping_neg(); 3]);
                 }
                 done.store(true, Ordering::Release);
             });

@@ -12,7 +12,7 @@ use crate::record::LONGEST_VALUE;
 use crate::reply::Reply;
 use crate::session::{self, Choices};
 use crate::shared::{GatewayState, Notice};
-use crate::turn::{RoomRefusal, TurnSteps};
+use crate::tick::{RoomRefusal, TickSteps};
 use farslot_fabric::net::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -31,9 +31,9 @@ const UNAUTHENTICATED_LIMITS: RequestLimits = RequestLimits {
     bulk: 1 << 10,
     request: 4 << 10,
 };
-/// Requests of a connection that one turn does.
-const REQUESTS_A_TURN: usize = 32;
-/// Bytes of requests and replies of a turn beyond which a connection's requests count as long.
+/// Requests of a connection that one tick does.
+const REQUESTS_A_TICK: usize = 32;
+/// Bytes of requests and replies of a tick beyond which a connection's requests count as long.
 const LONG: usize = 32 << 10;
 /// Bytes of replies that are sent even if there are more requests.
 const SEND_FROM: usize = 256 << 10;
@@ -64,7 +64,7 @@ pub(crate) struct Connection {
     pub(crate) rest_until: Option<Instant>,
     /// Whether it may have requests that were not done.
     pub(crate) is_ready: bool,
-    /// Whether it is in the line for the next turn.
+    /// Whether it is in the line for the next tick.
     pub(crate) is_queued: bool,
     /// Whether what it asks for takes long: others have their turns before it.
     pub(crate) is_long: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Connection {
 /// Why a request is not done now.
 enum ExecutionStop {
     Failed(Failure),
-    /// There is no room for it in this turn.
+    /// There is no room for it in this tick.
     Full,
     /// Steps before it are to be run first, or the connection rests.
     Later,
@@ -199,11 +199,11 @@ impl Connection {
         }
     }
 
-    /// Takes whole requests into a turn, and runs those that are of no key. The connection
+    /// Takes whole requests into a tick, and runs those that are of no key. The connection
     /// [goes on](Connection::consume) behind those that were done.
     pub(crate) fn gather<'r>(
         &'r mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         databases: &mut Databases,
         shared: &GatewayState,
     ) -> Gathered<'r> {
@@ -216,7 +216,7 @@ impl Connection {
             rest_until,
             ..
         } = self;
-        let by = turn.admit();
+        let by = tick.admit();
         let input: &'r [u8] = input;
         let mut requests = Requests {
             by,
@@ -233,9 +233,9 @@ impl Connection {
         };
         let (mut has_more, mut waits) = (false, false);
         while !requests.is_ending {
-            has_more = requests.answers.len() >= REQUESTS_A_TURN;
-            waits = turn.is_full();
-            if has_more || waits || !requests.next(turn, &mut waits, &mut has_more) {
+            has_more = requests.answers.len() >= REQUESTS_A_TICK;
+            waits = tick.is_full();
+            if has_more || waits || !requests.next(tick, &mut waits, &mut has_more) {
                 break;
             }
         }
@@ -255,7 +255,7 @@ impl Connection {
                 bytes,
                 has_more: has_more || waits,
                 waits,
-                is_cut: waits && !turn.is_full(),
+                is_cut: waits && !tick.is_full(),
                 replied: 0,
                 commands: 0,
             },
@@ -304,9 +304,9 @@ struct Execution {
     has_run: bool,
 }
 
-/// The requests of one connection in a turn.
+/// The requests of one connection in a tick.
 struct Requests<'t, 'r> {
-    /// The connection's number in the turn.
+    /// The connection's number in the tick.
     by: usize,
     input: &'r [u8],
     /// How far its requests were taken.
@@ -324,8 +324,8 @@ struct Requests<'t, 'r> {
 }
 
 impl<'r> Requests<'_, 'r> {
-    /// Takes the next request; whether another may follow in this turn.
-    fn next(&mut self, turn: &mut TurnSteps<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
+    /// Takes the next request; whether another may follow in this tick.
+    fn next(&mut self, tick: &mut TickSteps<'r>, waits: &mut bool, has_more: &mut bool) -> bool {
         if self.choices.is_revoked() {
             self.is_ending = true;
             self.push(None, Answer::Ready(Reply::Error(Failure::NotAdmitted)));
@@ -379,7 +379,7 @@ impl<'r> Requests<'_, 'r> {
         let found = commands::find(&arguments);
         let command = found.as_ref().ok().map(|(number, _)| *number);
         let taken = match found {
-            Ok((_, command)) => self.take(turn, &arguments, command, &input[..bytes]),
+            Ok((_, command)) => self.take(tick, &arguments, command, &input[..bytes]),
             Err(failure) => Err(self.refused(&arguments, failure).into()),
         };
         let answer = match taken {
@@ -407,10 +407,10 @@ impl<'r> Requests<'_, 'r> {
         });
     }
 
-    /// Takes a request of these bytes into the turn.
+    /// Takes a request of these bytes into the tick.
     fn take(
         &mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         arguments: &[&'r [u8]],
         command: &commands::Command,
         bytes: &'r [u8],
@@ -418,11 +418,11 @@ impl<'r> Requests<'_, 'r> {
         if !self.choices.is_admitted && !command.is_open {
             return Err(Failure::NotAdmitted.into());
         }
-        let now = turn.now;
+        let now = tick.now;
         let database = self.choices.database;
         let request = (command.parse)(arguments, Moment { now });
         if self.is_queued(&request) {
-            return self.enqueue(turn, command, &request, bytes);
+            return self.enqueue(tick, command, &request, bytes);
         }
         let request = request?;
         if let Some(user) = &self.choices.user {
@@ -430,20 +430,20 @@ impl<'r> Requests<'_, 'r> {
         }
         Ok(match request {
             Request::One(key, step) => {
-                turn.begin(self.by, 1)?;
+                tick.begin(self.by, 1)?;
                 self.has_steps = true;
-                Answer::Step(turn.push(database, key, step))
+                Answer::Step(tick.push(database, key, step))
             }
             Request::Each(steps, join) => {
-                turn.begin(self.by, steps.len())?;
+                tick.begin(self.by, steps.len())?;
                 self.has_steps = true;
-                let first = turn.len();
+                let first = tick.len();
                 for (key, step) in steps {
-                    turn.push(database, key, step);
+                    tick.push(database, key, step);
                 }
-                Answer::Steps(first..turn.len(), join)
+                Answer::Steps(first..tick.len(), join)
             }
-            Request::Keyspace(of) => self.run_on_keyspace(turn, database, &of, arguments)?,
+            Request::Keyspace(of) => self.run_on_keyspace(tick, database, &of, arguments)?,
             Request::Session(of) => {
                 // Steps of a transaction are not cut.
                 let may_be_cut = self.has_steps && self.execution.is_none();
@@ -452,27 +452,27 @@ impl<'r> Requests<'_, 'r> {
                     return Err(ExecutionStop::Later);
                 }
                 let (reply, besides) = session::weight(&of);
-                turn.take_besides(self.by, reply, besides)?;
+                tick.take_besides(self.by, reply, besides)?;
                 Answer::Ready(self.choices.run(of, self.shared, self.databases)?)
             }
-            Request::Transaction(of) => self.transaction(turn, of)?,
+            Request::Transaction(of) => self.transaction(tick, of)?,
         })
     }
 
     /// Runs the steps before a request that runs by itself.
-    fn run_steps(&mut self, turn: &mut TurnSteps<'r>) -> Result<(), ExecutionStop> {
+    fn run_steps(&mut self, tick: &mut TickSteps<'r>) -> Result<(), ExecutionStop> {
         if !self.has_steps {
             return Ok(());
         }
         let watches = &self.shared.watches;
         let are_run = if let Some(execution) = &mut self.execution {
-            let are_run = turn.run_transaction(self.databases, watches);
+            let are_run = tick.run_transaction(self.databases, watches);
             execution.has_run |= are_run;
             are_run
         } else {
-            turn.run(self.databases, watches);
-            // If they are cut, they come before it in the next turn too.
-            !turn.has_cut(self.by)
+            tick.run(self.databases, watches);
+            // If they are cut, they come before it in the next tick too.
+            !tick.has_cut(self.by)
         };
         if !are_run {
             return Err(ExecutionStop::Full);
@@ -484,24 +484,24 @@ impl<'r> Requests<'_, 'r> {
     /// Runs what concerns a whole database, behind everything that came before it.
     fn run_on_keyspace(
         &mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         database: u8,
         of: &DatabaseCommand<'r>,
         arguments: &[&'r [u8]],
     ) -> Result<Answer<'r>, ExecutionStop> {
-        let is_first = turn.is_empty() || self.execution.is_some();
-        self.run_steps(turn)?;
-        let room = turn.take_rest();
+        let is_first = tick.is_empty() || self.execution.is_some();
+        self.run_steps(tick)?;
+        let room = tick.take_rest();
         let watches = &self.shared.watches;
         let shared = self.execution.is_none().then(|| watches.shared());
         if let Some((_, waited)) = &shared {
-            turn.note_apart(*waited);
+            tick.note_apart(*waited);
         }
         let since = Instant::now();
-        let done = keyspace::run(self.databases, database, of, turn.now, room, watches);
+        let done = keyspace::run(self.databases, database, of, tick.now, room, watches);
         drop(shared);
         let took = since.elapsed();
-        turn.note_apart(took);
+        tick.note_apart(took);
         if let Some(execution) = &mut self.execution {
             execution.has_run = true;
         }
@@ -510,7 +510,7 @@ impl<'r> Requests<'_, 'r> {
             Ok(reply) => reply.bytes(),
             Err(_) => 0,
         };
-        turn.give_back(self.by, room, used);
+        tick.give_back(self.by, room, used);
         match done {
             Err(Failure::LongReply { .. }) if !is_first => Err(ExecutionStop::Full),
             done => {

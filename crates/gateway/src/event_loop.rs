@@ -1,10 +1,10 @@
-//! A thread of the gateway: the connections of a [lane](crate::lane), served in turns.
+//! A thread of the gateway: the connections of a [lane](crate::lane), served tick by tick.
 //!
-//! Where requests are short, a turn does those of all connections that are ready. Where requests,
+//! Where requests are short, a tick does those of all connections that are ready. Where requests,
 //! or replies, are long, it does one, or as many as fit into a mebibyte.
 //!
 //! What all connections cost together is bounded by `GatewayState::buffers`: what they keep between
-//! turns, and what a turn takes besides, which is a quarter of the rest at the most. A client that
+//! ticks, and what a tick takes besides, which is a quarter of the rest at the most. A client that
 //! does not take its replies is not read, and is disconnected when it has taken nothing for a
 //! minute. When connections keep three quarters of the limit, those of them are closed that keep
 //! more than others and have not gone on for the longest. What was freed counts with the rest until
@@ -21,7 +21,7 @@ use crate::gathered::{ConnectionOutcome, Longest};
 use crate::lane::Lanes;
 use crate::session::Choices;
 use crate::shared::{GatewayState, Notice};
-use crate::turn::{ByKey, TurnRoom, TurnSteps};
+use crate::tick::{ByKey, TickRoom, TickSteps};
 use farslot::{Expiry, Store};
 use farslot_fabric::net::Socket;
 use farslot_fabric::tcp::UnauthenticatedClients;
@@ -47,9 +47,9 @@ const READ: usize = 64 << 10;
 /// Bytes of requests that have not arrived whole, which a connection may have unless it is closed
 /// for the sake of others.
 const LEAST_ROOM: usize = 64 << 10;
-/// Bytes that the requests of a turn take together, of short ones and of long ones: others wait for
+/// Bytes that the requests of a tick take together, of short ones and of long ones: others wait for
 /// no longer than these take.
-const A_TURN: [usize; 2] = [4 << 20, 1 << 20];
+const A_TICK: [usize; 2] = [4 << 20, 1 << 20];
 /// Bytes of long requests that are received in a round.
 const RECEIVED_A_ROUND: usize = 256 << 10;
 /// Events that are taken from the kernel at once: about as many as there are connections.
@@ -70,11 +70,11 @@ const COUNTED_AGAIN: Duration = Duration::from_millis(10);
 /// How often it is looked whether a connection has rested for long enough.
 const LOOK_AT_RESTING: Duration = Duration::from_millis(20);
 /// Connections that are accepted before others have their turn.
-const ACCEPTED_A_TURN: usize = 4;
+const ACCEPTED_A_TICK: usize = 4;
 /// Steps of TLS handshakes before others have their turn: one takes as long as many short requests.
 const HANDSHAKES_A_ROUND: usize = 2;
 /// Unauthenticated clients whose time is up, of which so many are closed before others have their
-/// turn.
+/// tick.
 const ENDED_A_ROUND: usize = 8;
 /// How long none is accepted where the process may open no more files.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -105,7 +105,7 @@ pub(crate) struct EventLoop {
     /// When those were counted who could be closed for newcomers.
     counted_waiting: Instant,
     buffer: Vec<u8>,
-    /// What turns are made of.
+    /// What ticks are made of.
     by_key: ByKey,
     /// Bytes of all replies that it has made.
     #[cfg(test)]
@@ -169,8 +169,8 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps for so long at the most, does what the kernel has told, and gives those a turn that
-    /// are ready; whether the gateway goes on.
+    /// Sleeps for so long at the most, handles the kernel's events, and runs a tick over the
+    /// connections that are ready. Returns whether the gateway goes on.
     fn round(&mut self, sleep: Duration, events: &mut Vec<epoll::Event>) -> bool {
         events.clear();
         let timeout = Timespec {
@@ -190,7 +190,7 @@ impl EventLoop {
             }
         }
         self.shake_hands();
-        self.turn();
+        self.tick();
         if !self.resting.is_empty() {
             self.wake();
         }
@@ -235,7 +235,7 @@ impl EventLoop {
     }
 
     fn accept(&mut self) {
-        for _ in 0..ACCEPTED_A_TURN {
+        for _ in 0..ACCEPTED_A_TICK {
             let Some(listener) = &self.listener else {
                 return;
             };
@@ -417,8 +417,8 @@ impl EventLoop {
         (left / 4).max(LEAST_ROOM)
     }
 
-    /// Gives those connections a turn that are ready.
-    fn turn(&mut self) {
+    /// Runs a tick over the connections that are ready.
+    fn tick(&mut self) {
         let mut taken = Vec::with_capacity(self.ready.len());
         for place in std::mem::take(&mut self.ready) {
             if let Some(mut connection) = self.places[place].take() {
@@ -431,39 +431,39 @@ impl EventLoop {
         }
         let since = Instant::now();
         let room = self.room();
-        let mut turn = TurnSteps::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
+        let mut tick = TickSteps::new(Expiry::now(), std::mem::take(&mut self.by_key), room);
         let mut gathered = Vec::with_capacity(taken.len());
         for (_, connection) in &mut taken {
-            if turn.is_full() {
+            if tick.is_full() {
                 break;
             }
-            gathered.push(connection.gather(&mut turn, &mut self.databases, &self.shared));
+            gathered.push(connection.gather(&mut tick, &mut self.databases, &self.shared));
         }
-        turn.run(&mut self.databases, &self.shared.watches);
-        let took = since.elapsed().saturating_sub(turn.apart());
+        tick.run(&mut self.databases, &self.shared.watches);
+        let took = since.elapsed().saturating_sub(tick.apart());
         let mut longest = self.shared.slow_log.is_slow(took).then(Longest::default);
         let done = gathered.into_iter();
-        let done = done.map(|of| of.finish(&mut turn, &self.shared, longest.as_mut()));
+        let done = done.map(|of| of.finish(&mut tick, &self.shared, longest.as_mut()));
         let mut done: Vec<ConnectionOutcome> = done.collect();
         if let Some(longest) = longest {
             longest.remember(&self.shared, took);
         }
-        self.most_used = (self.most_used).max(self.lanes.own_held() + turn.taken());
-        // What turns of this length take is there for the next one.
-        let usual = A_TURN[usize::from(self.lanes.is_long)];
-        self.lanes.let_go(turn.taken().saturating_sub(usual));
-        self.by_key = turn.end();
+        self.most_used = (self.most_used).max(self.lanes.own_held() + tick.taken());
+        // What ticks of this length take is there for the next one.
+        let usual = A_TICK[usize::from(self.lanes.is_long)];
+        self.lanes.let_go(tick.taken().saturating_sub(usual));
+        self.by_key = tick.end();
         #[cfg(test)]
         done.iter().for_each(|done| self.replied += done.replied);
         let commands = done.iter().map(|done| done.commands).sum();
         self.shared.latencies.add(commands, since.elapsed());
-        // The others have had no turn.
+        // The others were not in this tick.
         done.resize(taken.len(), ConnectionOutcome::WAITS);
         let (waiting, served): (Vec<_>, Vec<_>) = taken
             .into_iter()
             .zip(done)
             .partition(|(_, done)| done.waits);
-        // Those that wait for room are first in the next turn.
+        // Those that wait for room are first in the next tick.
         for ((place, mut connection), done) in waiting.into_iter().chain(served) {
             connection.consume(done);
             self.settle(place, connection);
@@ -472,12 +472,12 @@ impl EventLoop {
         self.lanes.bound_freed(self.shared.buffers, LOOKED_AT);
     }
 
-    /// What the next turn may take.
-    fn room(&self) -> TurnRoom {
+    /// What the next tick may take.
+    fn room(&self) -> TickRoom {
         let is_short = !self.lanes.is_long;
         let left = self.shared.buffers.saturating_sub(self.lanes.held());
-        let [short, long] = A_TURN;
-        TurnRoom {
+        let [short, long] = A_TICK;
+        TickRoom {
             alone: left / 4,
             together: if is_short { short } else { long }.min(left / 4),
             replies: match is_short {

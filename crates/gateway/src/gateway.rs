@@ -53,12 +53,12 @@ pub struct GatewayOptions {
     /// is closed.
     pub connections: usize,
     /// Bytes that one thread may take for its clients: the buffers of its connections, which have
-    /// requests that have not arrived whole and replies that were not taken, and what a turn needs
+    /// requests that have not arrived whole and replies that were not taken, and what a tick needs
     /// besides. A request and its reply may have a quarter of what is left. When three quarters are
     /// in use, connections are closed that hold much and have not gone on for the longest.
     pub buffers: usize,
     /// SLOWLOG tells of requests that take so long or longer: of those that run by themselves, as
-    /// KEYS does, and otherwise of the request of a turn that moves the most bytes, where its turn
+    /// KEYS does, and otherwise of the request of a tick that moves the most bytes, where its tick
     /// takes so long. The last 128 are remembered, without secrets.
     pub slower_than: Duration,
     /// What databases that are made from now on do when their memory is full: refuse what is put,

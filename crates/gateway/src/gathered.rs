@@ -1,11 +1,11 @@
-//! The answers of a connection in a turn, and how they become replies.
+//! The answers of a connection in a tick, and how they become replies.
 
 use crate::commands::ReplyJoin;
 use crate::frame::{Progress, RequestLimits, RequestParser};
 use crate::reply::{OK, Protocol, Reply};
 use crate::session::Choices;
 use crate::shared::GatewayState;
-use crate::turn::TurnSteps;
+use crate::tick::TickSteps;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct RequestAnswer<'r> {
     pub(crate) from: usize,
 }
 
-/// The answers of a connection in a turn.
+/// The answers of a connection in a tick.
 pub(crate) struct Gathered<'r> {
     pub(crate) by: usize,
     pub(crate) input: &'r [u8],
@@ -49,16 +49,16 @@ pub(crate) struct Gathered<'r> {
     pub(crate) done: ConnectionOutcome,
 }
 
-/// What a turn has done for a connection.
+/// What a tick has done for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionOutcome {
     /// Bytes of the input that were done.
     pub(crate) bytes: usize,
     /// Whether there may be more to do before more arrives.
     pub(crate) has_more: bool,
-    /// Whether it waits for room: it is among the first in the next turn.
+    /// Whether it waits for room: it is among the first in the next tick.
     pub(crate) waits: bool,
-    /// Whether a request of it was too long for this turn.
+    /// Whether a request of it was too long for this tick.
     pub(crate) is_cut: bool,
     /// Bytes of the replies.
     pub(crate) replied: usize,
@@ -67,7 +67,7 @@ pub(crate) struct ConnectionOutcome {
 }
 
 impl ConnectionOutcome {
-    /// Of one that had no turn.
+    /// Of one that had no tick.
     pub(crate) const WAITS: Self = Self {
         bytes: 0,
         has_more: true,
@@ -78,7 +78,7 @@ impl ConnectionOutcome {
     };
 }
 
-/// The request of a turn that has moved the most bytes, of those that were not looked at by
+/// The request of a tick that has moved the most bytes, of those that were not looked at by
 /// themselves.
 #[derive(Default)]
 pub(crate) struct Longest<'r> {
@@ -109,7 +109,7 @@ impl<'r> Gathered<'r> {
     /// longest request where that is asked for.
     pub(crate) fn finish(
         self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         shared: &GatewayState,
         mut longest: Option<&mut Longest<'r>>,
     ) -> ConnectionOutcome {
@@ -125,7 +125,7 @@ impl<'r> Gathered<'r> {
                 Answer::Step(step) => Some(*step),
                 Answer::Steps(steps, _) => Some(steps.start),
             };
-            if first.is_some_and(|step| turn.is_cut(self.by, step)) {
+            if first.is_some_and(|step| tick.is_cut(self.by, step)) {
                 // Nothing from here on was done: it is read again.
                 self.parser.reset();
                 (done.bytes, done.has_more, done.waits) = (answered.from, true, true);
@@ -135,8 +135,8 @@ impl<'r> Gathered<'r> {
             let reply = match answered.answer {
                 Answer::Ready(reply) | Answer::Apart(reply) => reply,
                 Answer::Queued => Reply::Status("QUEUED"),
-                Answer::Step(step) => turn.reply(step),
-                Answer::Steps(steps, join) => joined(turn, steps, join),
+                Answer::Step(step) => tick.reply(step),
+                Answer::Steps(steps, join) => joined(tick, steps, join),
             };
             if let Reply::Error(failure) = &reply {
                 shared.counts.errors[failure.code()].fetch_add(1, Relaxed);
@@ -176,8 +176,8 @@ impl<'r> Gathered<'r> {
 }
 
 /// One reply of those to several steps; if one failed, its error.
-fn joined<'r>(turn: &mut TurnSteps<'r>, steps: Range<usize>, join: ReplyJoin) -> Reply<'r> {
-    let mut replies = steps.map(|step| turn.reply(step));
+fn joined<'r>(tick: &mut TickSteps<'r>, steps: Range<usize>, join: ReplyJoin) -> Reply<'r> {
+    let mut replies = steps.map(|step| tick.reply(step));
     match join {
         ReplyJoin::Array => Reply::Array(replies.collect()),
         ReplyJoin::Status | ReplyJoin::Sum => {

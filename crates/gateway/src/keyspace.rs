@@ -24,7 +24,7 @@ fn weight(pairs: &[(&[u8], &[u8])]) -> usize {
 }
 
 /// Runs it on a database, at a moment; it takes at most so many bytes, those of its reply included.
-/// The caller holds the lock of turns.
+/// The caller holds the lock of ticks.
 pub(crate) fn run(
     databases: &mut Databases,
     database: u8,

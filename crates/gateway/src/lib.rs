@@ -25,8 +25,8 @@
 //!   a request that is too long gets an error and goes on. What all connections may take is
 //!   bounded ([`GatewayOptions::buffers`]).
 //!
-//! **What it costs.** All commands of a turn, whoever sent them, are two batches of the store at
-//! the most: the `turn` module says how. A thread of the gateway has tables of its own and blocks
+//! **What it costs.** All commands of a tick, whoever sent them, are two batches of the store at
+//! the most: the `tick` module says how. A thread of the gateway has tables of its own and blocks
 //! on them: it belongs where the memory is, in the process that serves it.
 //!
 //! **What it has not.** Types but strings, scripts, publish and subscribe, keys that
@@ -80,8 +80,8 @@ mod session;
 mod shared;
 mod slow_log;
 mod step;
+mod tick;
 mod transaction;
-mod turn;
 mod users;
 mod watch;
 

@@ -39,7 +39,7 @@ impl Source for GatewayMetrics {
         }
         let mut took = Family::histogram(
             "farslot_redis_command_seconds",
-            "How long the turns have taken in which commands were done, for each command.",
+            "How long the ticks have taken in which commands were done, for each command.",
         );
         let bounds = LATENCY_BOUNDS.iter().map(|bound| *bound as f64 / 1e9);
         let bounds = bounds.chain(std::iter::once(f64::INFINITY));

@@ -1,4 +1,4 @@
-//! What commands do to one key. All steps on a key in a turn are applied to its entry one after
+//! What commands do to one key. All steps on a key in a tick are applied to its entry one after
 //! the other, in memory; what is left at the end is written by one operation.
 
 use crate::failure::Failure;
@@ -110,7 +110,7 @@ pub(crate) struct Slot<'r> {
     /// Whether its expiry was set, if only to the same moment: that counts as a change for clients
     /// that watch the key.
     pub(crate) expiry_was_set: bool,
-    /// Milliseconds since 1970: the same in all of a turn.
+    /// Milliseconds since 1970: the same in all of a tick.
     pub(crate) now: u64,
 }
 

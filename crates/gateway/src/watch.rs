@@ -1,10 +1,10 @@
-//! The keys that connections watch, and the lock that separates transactions from turns.
+//! The keys that connections watch, and the lock that separates transactions from ticks.
 //!
-//! A turn holds the lock shared while it executes in memory; a transaction holds it exclusively.
+//! A tick holds the lock shared while it executes in memory; a transaction holds it exclusively.
 //! Neither holds it across a socket's reads or writes, so a stopped client holds up nobody.
 //!
-//! While it holds the lock, a turn that writes a watched key counts that in the registry. If no key
-//! is watched, this costs one load. Keys enter the registry under the exclusive lock. So a turn
+//! While it holds the lock, a tick that writes a watched key counts that in the registry. If no key
+//! is watched, this costs one load. Keys enter the registry under the exclusive lock. So a tick
 //! took effect before a key was watched, or it finds the key there.
 
 use farslot::Expiry;
@@ -33,10 +33,10 @@ struct Mark {
 /// The watched keys of a database.
 type WatchMarks = HashMap<Arc<[u8]>, Mark>;
 
-/// The watched keys of a gateway, and the lock of its turns.
+/// The watched keys of a gateway, and the lock of its ticks.
 #[derive(Default, Debug)]
 pub(crate) struct WatchRegistry {
-    turns: RwLock<()>,
+    ticks: RwLock<()>,
     /// How many keys there are, over all databases.
     count: AtomicUsize,
     databases: Mutex<HashMap<u8, WatchMarks>>,
@@ -44,21 +44,21 @@ pub(crate) struct WatchRegistry {
 }
 
 impl WatchRegistry {
-    /// Excludes transactions while steps of a turn execute; returns how long one was waited for.
+    /// Excludes transactions while steps of a tick execute; returns how long one was waited for.
     /// The standard library's lock on Linux lets no new reader in while a writer waits, so
     /// transactions do not starve.
     pub(crate) fn shared(&self) -> (RwLockReadGuard<'_, ()>, Duration) {
-        if let Ok(guard) = self.turns.try_read() {
+        if let Ok(guard) = self.ticks.try_read() {
             return (guard, Duration::ZERO);
         }
         let since = Instant::now();
-        let guard = self.turns.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.ticks.read().unwrap_or_else(PoisonError::into_inner);
         (guard, since.elapsed())
     }
 
-    /// Excludes all turns and other transactions.
+    /// Excludes all ticks and other transactions.
     pub(crate) fn exclusive(&self) -> RwLockWriteGuard<'_, ()> {
-        self.turns.write().unwrap_or_else(PoisonError::into_inner)
+        self.ticks.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether any key is watched.

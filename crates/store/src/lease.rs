@@ -95,34 +95,34 @@ impl Leased {
     }
 
     #[inline]
-    fn turn_of(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
+    fn admit_verb(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
         if at.offset < CATALOG_BYTES {
             return VerbAdmission::Post;
         }
         let leases = self.leases.borrow();
-        let turn = match of_node(&leases, at.node) {
-            Some(lease) => lease.turn(&self.inner, at, changes),
-            None => self.turn_of_several(at, changes),
+        let admission = match of_node(&leases, at.node) {
+            Some(lease) => lease.admit(&self.inner, at, changes),
+            None => self.admit_by_several(at, changes),
         };
-        match turn {
-            VerbAdmission::Post if changes => self.turn_behind_fence(at),
-            turn => turn,
+        match admission {
+            VerbAdmission::Post if changes => self.admit_by_fence(at),
+            admission => admission,
         }
     }
 
-    fn turn_of_several(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
+    fn admit_by_several(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
         let several = self.several.borrow();
         let lease = of_extent(&several, at);
         lease.map_or(VerbAdmission::Post, |lease| {
-            lease.turn(&self.inner, at, changes)
+            lease.admit(&self.inner, at, changes)
         })
     }
 
     #[inline]
-    fn turn_behind_fence(&self, at: RemoteAddr) -> VerbAdmission {
+    fn admit_by_fence(&self, at: RemoteAddr) -> VerbAdmission {
         let fences = self.fences.borrow();
         match of_node(&fences, at.node) {
-            Some(fence) if fence.word_at != at => fence.turn(&self.inner, at, true),
+            Some(fence) if fence.word_at != at => fence.admit(&self.inner, at, true),
             _ => VerbAdmission::Post,
         }
     }
@@ -348,12 +348,12 @@ impl Endpoint for Leased {
     fn post(&self, verb: Verb) -> std::result::Result<pooled::PostedVerbs, PostError> {
         let start = start_of(&verb);
         let pooled = start.and_then(|(at, _)| self.pooled_at(at));
-        let turn = match (start, &pooled) {
+        let admission = match (start, &pooled) {
             (None, _) => VerbAdmission::Post,
-            (Some((at, changes)), Some(pooled)) => pooled.turn(&self.inner, at, changes),
-            (Some((at, changes)), None) => self.turn_of(at, changes),
+            (Some((at, changes)), Some(pooled)) => pooled.admit(&self.inner, at, changes),
+            (Some((at, changes)), None) => self.admit_verb(at, changes),
         };
-        match (turn, pooled) {
+        match (admission, pooled) {
             (VerbAdmission::Post, Some(pooled)) => pooled.post(&self.inner, verb),
             (VerbAdmission::Post, None) => self.inner.post(verb).map(pooled::PostedVerbs::One),
             (VerbAdmission::Wait, _) => Err(PostError::QueueFull(verb)),
@@ -368,11 +368,11 @@ impl Endpoint for Leased {
         into: Buffer,
     ) -> std::result::Result<pooled::PostedVerbs, PostError> {
         let pooled = self.pooled_at(from);
-        let turn = match &pooled {
-            Some(pooled) => pooled.turn(&self.inner, from, false),
-            None => self.turn_of(from, false),
+        let admission = match &pooled {
+            Some(pooled) => pooled.admit(&self.inner, from, false),
+            None => self.admit_verb(from, false),
         };
-        match turn {
+        match admission {
             VerbAdmission::Post => match pooled {
                 Some(pooled) => pooled.post_read(&self.inner, from, into),
                 None => self
@@ -460,7 +460,7 @@ impl Endpoint for Leased {
         let Some(numbers) = pooled.segments.numbers(piece) else {
             return Ok(false);
         };
-        if let VerbAdmission::Refuse(error) = pooled.turn(&self.inner, piece.from, true) {
+        if let VerbAdmission::Refuse(error) = pooled.admit(&self.inner, piece.from, true) {
             return Err(error);
         }
         let bytes = (numbers.end - numbers.start) as usize * 8;

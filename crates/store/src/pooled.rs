@@ -86,7 +86,7 @@ impl Pooled {
     }
 
     /// What becomes of a verb by the lease.
-    pub(crate) fn turn(
+    pub(crate) fn admit(
         &self,
         endpoint: &AnyEndpoint,
         at: RemoteAddr,
@@ -94,7 +94,7 @@ impl Pooled {
     ) -> VerbAdmission {
         let lease = self.lease.as_ref();
         lease.map_or(VerbAdmission::Post, |lease| {
-            lease.turn(endpoint, at, changes)
+            lease.admit(endpoint, at, changes)
         })
     }
 

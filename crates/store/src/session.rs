@@ -104,7 +104,7 @@ pub(crate) fn contended() -> StoreError {
 }
 
 /// Lookups whose answers are kept until all of them have come, where one may wait for another.
-const LOOKUPS_A_TURN: usize = 256;
+const LOOKUPS_A_CHUNK: usize = 256;
 
 /// Runs a batch of lookups; `done`, which may itself use the table, gets each answer: where one
 /// lookup may wait until others have ended, some at a time, when none is under way.
@@ -117,8 +117,8 @@ pub(crate) fn look_up(
     if waits != Waits::All {
         return batch(keys, done);
     }
-    for (turn, keys) in keys.chunks(LOOKUPS_A_TURN).enumerate() {
-        let first = turn * LOOKUPS_A_TURN;
+    for (chunk, keys) in keys.chunks(LOOKUPS_A_CHUNK).enumerate() {
+        let first = chunk * LOOKUPS_A_CHUNK;
         let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
         batch(keys, &mut |answers| match answers {
             Answers::Small(small) if kept.keep(small) => {}

@@ -53,7 +53,7 @@ pub(super) struct JournalPlacement {
 
 /// What a turn is about to change.
 #[derive(Debug, Default)]
-pub(super) struct JournalTurn {
+pub(super) struct JournalEntry {
     list: Vec<(u64, u64)>,
     latest: HashMap<u64, u64>,
     notes: Vec<u64>,
@@ -61,7 +61,7 @@ pub(super) struct JournalTurn {
     anew: bool,
 }
 
-impl JournalTurn {
+impl JournalEntry {
     /// The word at this place of the region, if the turn has changed it.
     #[inline]
     pub(super) fn load(&self, offset: u64) -> Option<u64> {
@@ -170,19 +170,19 @@ impl JournalPlacement {
         notes
     }
 
-    /// Carries a turn out. Nothing of it is done if there is no room for it.
+    /// Carries an entry out. Nothing of it is done if there is no room for it.
     ///
     /// # Errors
     /// [`FabricError::BufferTooLarge`].
-    pub(super) fn commit(self, memory: SharedWords<'_>, mut turn: JournalTurn) -> Result<()> {
-        if turn.list.is_empty() && turn.notes.is_empty() && !turn.anew {
+    pub(super) fn commit(self, memory: SharedWords<'_>, mut entry: JournalEntry) -> Result<()> {
+        if entry.list.is_empty() && entry.notes.is_empty() && !entry.anew {
             return Ok(());
         }
         let (mut half, mut tail) = self.log(memory);
-        if turn.anew {
+        if entry.anew {
             (half, tail) = (1 - half, 0);
         }
-        let bytes = turn.notes.len() as u64 * 8;
+        let bytes = entry.notes.len() as u64 * 8;
         let too_large = |requested: u64, limit: u64| FabricError::BufferTooLarge {
             requested: requested as usize,
             limit: limit as usize,
@@ -190,24 +190,24 @@ impl JournalPlacement {
         if tail + bytes > HALF {
             return Err(too_large(tail + bytes, HALF));
         }
-        if bytes > 0 || turn.anew {
+        if bytes > 0 || entry.anew {
             // Nobody reads them before the end of the log is behind them.
             let at = self.start + LOG_AT + half * HALF + tail;
-            memory.copy_in(at, bytes as usize, &turn.notes);
-            turn.list.push((OF_JOURNAL | HALF_AT, half));
-            turn.list.push((OF_JOURNAL | TAIL_AT, tail + bytes));
+            memory.copy_in(at, bytes as usize, &entry.notes);
+            entry.list.push((OF_JOURNAL | HALF_AT, half));
+            entry.list.push((OF_JOURNAL | TAIL_AT, tail + bytes));
         }
-        let count = turn.list.len() as u64;
+        let count = entry.list.len() as u64;
         if count > MOST {
             return Err(too_large(count * 16, MOST * 16));
         }
         let word = |at| memory.word(self.start + at);
-        for ((place, value), at) in turn.list.iter().zip((LIST_AT..).step_by(16)) {
+        for ((place, value), at) in entry.list.iter().zip((LIST_AT..).step_by(16)) {
             word(at).store(*place, Relaxed);
             word(at + 8).store(*value, Relaxed);
         }
         word(COUNT_AT).store(count, Release);
-        for (place, value) in &turn.list {
+        for (place, value) in &entry.list {
             if let Some(at) = self.find(*place) {
                 memory.word(at).store(*value, Release);
             }
@@ -238,13 +238,13 @@ mod tests {
     fn a_turn_is_carried_out_whole_by_its_owner_or_the_next() {
         let (words, journal) = memory();
         let memory = SharedWords::new(&words);
-        let mut turn = JournalTurn::default();
+        let mut entry = JournalEntry::default();
         for (at, value) in [(8, 1), (16, 2), (8, 3)] {
-            turn.store(at, value);
+            entry.store(at, value);
         }
-        turn.note(b"nine byte");
-        assert_eq!((turn.load(8), turn.load(24)), (Some(3), None));
-        journal.commit(memory, turn).unwrap();
+        entry.note(b"nine byte");
+        assert_eq!((entry.load(8), entry.load(24)), (Some(3), None));
+        journal.commit(memory, entry).unwrap();
         let found = [8, 16].map(|at| memory.word(at).load(Relaxed));
         assert_eq!(found, [3, 2]);
         assert_eq!(journal.notes(memory), [b"nine byte".to_vec()]);
@@ -269,23 +269,23 @@ mod tests {
         let (words, journal) = memory();
         let memory = SharedWords::new(&words);
         for number in 0..3_u8 {
-            let mut turn = JournalTurn::default();
-            turn.note(&[number; 100]);
-            journal.commit(memory, turn).unwrap();
+            let mut entry = JournalEntry::default();
+            entry.note(&[number; 100]);
+            journal.commit(memory, entry).unwrap();
         }
         assert_eq!(journal.notes(memory).len(), 3);
-        let mut turn = JournalTurn::default();
-        turn.note_anew();
-        turn.note(b"all");
-        journal.commit(memory, turn).unwrap();
+        let mut entry = JournalEntry::default();
+        entry.note_anew();
+        entry.note(b"all");
+        journal.commit(memory, entry).unwrap();
         assert_eq!(journal.notes(memory), [b"all".to_vec()]);
-        let mut turn = JournalTurn::default();
-        turn.store(8, 1);
-        turn.note(&vec![0; HALF as usize]);
-        journal.commit(memory, turn).unwrap_err();
-        let mut turn = JournalTurn::default();
-        (0..=MOST).for_each(|_| turn.store(8, 1));
-        journal.commit(memory, turn).unwrap_err();
+        let mut entry = JournalEntry::default();
+        entry.store(8, 1);
+        entry.note(&vec![0; HALF as usize]);
+        journal.commit(memory, entry).unwrap_err();
+        let mut entry = JournalEntry::default();
+        (0..=MOST).for_each(|_| entry.store(8, 1));
+        journal.commit(memory, entry).unwrap_err();
         assert_eq!(memory.word(8).load(Relaxed), 0);
         assert_eq!(journal.notes(memory), [b"all".to_vec()]);
     }

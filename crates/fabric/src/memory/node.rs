@@ -230,7 +230,7 @@ impl Node {
             start: self.start_of(index),
             bytes: self.inner.info.regions[index].len,
             journal: self.inner.journal.filter(|_| index == 0),
-            turn: None,
+            entry: None,
         };
         let room = reply.len();
         let call = Call {

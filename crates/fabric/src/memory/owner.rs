@@ -1,6 +1,6 @@
 //! A region as the processors of the node's owner use it.
 
-use super::journal::{JournalPlacement, JournalTurn};
+use super::journal::{JournalEntry, JournalPlacement};
 use crate::call::check_words;
 use crate::words::SharedWords;
 use crate::{Nanos, OwnerMemory, RegionId, Result};
@@ -19,7 +19,7 @@ pub(super) struct RegionWords<'m> {
     /// Where the memory outlives the owner.
     pub(super) journal: Option<JournalPlacement>,
     /// What the turn that is under way will do.
-    pub(super) turn: Option<JournalTurn>,
+    pub(super) entry: Option<JournalEntry>,
 }
 
 impl RegionWords<'_> {
@@ -43,7 +43,7 @@ impl OwnerMemory for RegionWords<'_> {
     #[inline]
     fn load(&self, offset: u64) -> Result<u64> {
         let at = self.locate(offset, 1)?;
-        if let Some(changed) = self.turn.as_ref().and_then(|turn| turn.load(offset)) {
+        if let Some(changed) = self.entry.as_ref().and_then(|entry| entry.load(offset)) {
             return Ok(changed);
         }
         Ok(self.words.word(at).load(Ordering::Acquire))
@@ -52,8 +52,8 @@ impl OwnerMemory for RegionWords<'_> {
     #[inline]
     fn store(&mut self, offset: u64, value: u64) -> Result<()> {
         let at = self.locate(offset, 1)?;
-        match &mut self.turn {
-            Some(turn) => turn.store(offset, value),
+        match &mut self.entry {
+            Some(entry) => entry.store(offset, value),
             None => self.words.word(at).store(value, Ordering::Release),
         }
         Ok(())
@@ -61,7 +61,7 @@ impl OwnerMemory for RegionWords<'_> {
 
     fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
         let at = self.locate(offset, 1)?;
-        if self.turn.is_none() {
+        if self.entry.is_none() {
             return Ok(self.words.compare_swap(at, expected, new));
         }
         let seen = self.load(offset)?;
@@ -74,9 +74,9 @@ impl OwnerMemory for RegionWords<'_> {
     fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
         let at = self.locate(offset, into.len())?;
         self.words.copy_out(at, into.len() * 8, into);
-        if let Some(turn) = &self.turn {
+        if let Some(entry) = &self.entry {
             for (word, at) in into.iter_mut().zip((offset..).step_by(8)) {
-                *word = turn.load(at).unwrap_or(*word);
+                *word = entry.load(at).unwrap_or(*word);
             }
         }
         Ok(())
@@ -84,9 +84,9 @@ impl OwnerMemory for RegionWords<'_> {
 
     fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
         let at = self.locate(offset, words.len())?;
-        if let Some(turn) = &mut self.turn {
+        if let Some(entry) = &mut self.entry {
             for (word, to) in words.iter().zip((offset..).step_by(8)) {
-                turn.store(to, *word);
+                entry.store(to, *word);
             }
             return Ok(());
         }
@@ -97,12 +97,12 @@ impl OwnerMemory for RegionWords<'_> {
     }
 
     fn begin_turn(&mut self) {
-        self.turn = self.journal.map(|_| JournalTurn::default());
+        self.entry = self.journal.map(|_| JournalEntry::default());
     }
 
     fn end_turn(&mut self) -> Result<()> {
-        match (self.journal, self.turn.take()) {
-            (Some(journal), Some(turn)) => journal.commit(self.words, turn),
+        match (self.journal, self.entry.take()) {
+            (Some(journal), Some(entry)) => journal.commit(self.words, entry),
             _ => Ok(()),
         }
     }
@@ -112,14 +112,14 @@ impl OwnerMemory for RegionWords<'_> {
     }
 
     fn note(&mut self, note: &[u8]) {
-        if let Some(turn) = &mut self.turn {
-            turn.note(note);
+        if let Some(entry) = &mut self.entry {
+            entry.note(note);
         }
     }
 
     fn note_anew(&mut self) {
-        if let Some(turn) = &mut self.turn {
-            turn.note_anew();
+        if let Some(entry) = &mut self.entry {
+            entry.note_anew();
         }
     }
 

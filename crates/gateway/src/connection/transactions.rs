@@ -1,11 +1,11 @@
 //! MULTI, EXEC and what belongs to them.
 //!
-//! The queue of a transaction has its requests as they came. EXEC parses them again, into a turn of
-//! their own, which runs while no other turn does. So the same code executes commands in
+//! The queue of a transaction has its requests as they came. EXEC parses them again, into a tick of
+//! their own, which runs while no other tick does. So the same code executes commands in
 //! transactions and outside of them.
 //!
-//! If the turn of a connection has too little room left for a transaction, EXEC waits for the next
-//! turn. If a transaction needs more than a turn may take, EXEC fails before anything is done. Only
+//! If the tick of a connection has too little room left for a transaction, EXEC waits for the next
+//! tick. If a transaction needs more than a tick may take, EXEC fails before anything is done. Only
 //! behind a command that runs by itself (KEYS, MSETNX and so on) the rest of the commands fail
 //! where there is no room for them.
 
@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use crate::frame::RequestParser;
 use crate::gathered::{Answer, ConnectionOutcome, Gathered, Longest};
 use crate::reply::{OK, Reply};
+use crate::tick::{TickRoom, TickSteps};
 use crate::transaction::Queue;
-use crate::turn::{TurnRoom, TurnSteps};
 use crate::watch::{self, WatchRegistry, WatchedKey};
 use farslot::{BatchError, Expiry};
 use std::time::Instant;
@@ -54,12 +54,12 @@ impl<'r> Requests<'_, 'r> {
     /// Queues a command for EXEC, or has EXEC do nothing if it is refused.
     pub(super) fn enqueue(
         &mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         command: &Command,
         request: &Result<Request<'r>, Failure>,
         bytes: &[u8],
     ) -> Result<Answer<'r>, ExecutionStop> {
-        let queued = self.check_and_push(turn, command, request, bytes);
+        let queued = self.check_and_push(tick, command, request, bytes);
         if let Err(ExecutionStop::Failed(_)) = queued {
             self.choices.abort();
         }
@@ -68,14 +68,14 @@ impl<'r> Requests<'_, 'r> {
 
     fn check_and_push(
         &mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         command: &Command,
         request: &Result<Request<'r>, Failure>,
         bytes: &[u8],
     ) -> Result<(), ExecutionStop> {
         self.check_queued(command, request)?;
         // Room for its bytes. EXEC takes room for what it does.
-        turn.take_besides(self.by, 0, bytes.len())?;
+        tick.take_besides(self.by, 0, bytes.len())?;
         if let Some(queue) = &mut self.choices.queue {
             queue.push(bytes, request.as_ref().ok())?;
         }
@@ -101,7 +101,7 @@ impl<'r> Requests<'_, 'r> {
     /// Does what begins or ends a transaction, or is a condition of one.
     pub(super) fn transaction(
         &mut self,
-        turn: &mut TurnSteps<'r>,
+        tick: &mut TickSteps<'r>,
         of: Transaction<'r>,
     ) -> Result<Answer<'r>, ExecutionStop> {
         if self.execution.is_some() {
@@ -113,9 +113,9 @@ impl<'r> Requests<'_, 'r> {
             return Err(ExecutionStop::Later);
         }
         if let Transaction::Exec = of {
-            return self.exec(turn);
+            return self.exec(tick);
         }
-        turn.take_besides(self.by, 0, 0)?;
+        tick.take_besides(self.by, 0, 0)?;
         let is_in_multi = self.choices.queue.is_some();
         match of {
             Transaction::Multi if is_in_multi => return Err(Failure::NestedMulti.into()),
@@ -123,7 +123,7 @@ impl<'r> Requests<'_, 'r> {
             Transaction::Discard if !is_in_multi => return Err(Failure::NoMulti("DISCARD").into()),
             Transaction::Discard => self.choices.discard(),
             Transaction::Watch(_) if is_in_multi => return Err(Failure::WatchInMulti.into()),
-            Transaction::Watch(keys) => self.watch(turn.now, &keys)?,
+            Transaction::Watch(keys) => self.watch(tick.now, &keys)?,
             Transaction::Unwatch | Transaction::Exec => self.choices.watched.clear(),
         }
         Ok(Answer::Ready(OK))
@@ -141,7 +141,7 @@ impl<'r> Requests<'_, 'r> {
         let exclusive = watches.exclusive();
         watched.add(database, &new);
         drop(exclusive);
-        // From here on turns count what they write, so this may read what one of them has written.
+        // From here on ticks count what they write, so this may read what one of them has written.
         let read = fingerprints(self.databases, watches, database, &new, now);
         let records = read.inspect_err(|_| watched.truncate(before))?;
         for (key, record) in watched.keys_mut()[before..].iter_mut().zip(records) {
@@ -150,9 +150,9 @@ impl<'r> Requests<'_, 'r> {
         Ok(())
     }
 
-    /// Executes the queued commands while no other turn does.
-    fn exec(&mut self, turn: &mut TurnSteps<'r>) -> Result<Answer<'r>, ExecutionStop> {
-        let is_first = turn.is_empty();
+    /// Executes the queued commands while no other tick does.
+    fn exec(&mut self, tick: &mut TickSteps<'r>) -> Result<Answer<'r>, ExecutionStop> {
+        let is_first = tick.is_empty();
         let Some(queue) = self.choices.queue.take() else {
             return Err(Failure::NoMulti("EXEC").into());
         };
@@ -166,23 +166,23 @@ impl<'r> Requests<'_, 'r> {
             return Err(ExecutionStop::Full);
         }
         let (since, database) = (Instant::now(), self.choices.database);
-        let given = turn.take_rest();
-        let executed = self.execute(&queue, turn.room_within(given));
-        turn.note_apart(since.elapsed());
+        let given = tick.take_rest();
+        let executed = self.execute(&queue, tick.room_within(given));
+        tick.note_apart(since.elapsed());
         match executed {
             Ok(Executed { reply, taken }) => {
-                turn.give_back(self.by, given, reply.bytes());
-                turn.charge(taken);
+                tick.give_back(self.by, given, reply.bytes());
+                tick.charge(taken);
                 self.choices.discard();
                 Ok(Answer::Apart(reply))
             }
             Err(ExecutionStop::Failed(failure)) => {
-                turn.give_back(self.by, given, 0);
+                tick.give_back(self.by, given, 0);
                 self.choices.discard();
                 Err(failure.discards().into())
             }
             Err(_) => {
-                turn.give_back(self.by, given, 0);
+                tick.give_back(self.by, given, 0);
                 self.choices.database = database;
                 if is_first {
                     self.choices.discard();
@@ -196,7 +196,7 @@ impl<'r> Requests<'_, 'r> {
     }
 
     /// Fails with [`ExecutionStop::Full`] if there is no room, and nothing was done.
-    fn execute(&mut self, queue: &Queue, room: TurnRoom) -> Result<Executed, ExecutionStop> {
+    fn execute(&mut self, queue: &Queue, room: TickRoom) -> Result<Executed, ExecutionStop> {
         let (shared, watches) = (self.shared, &*self.shared.watches);
         let nil = Executed {
             reply: Reply::NullArray,
@@ -211,9 +211,9 @@ impl<'r> Requests<'_, 'r> {
         if self.choices.watched.is_touched(now) {
             return Ok(nil);
         }
-        let mut turn = TurnSteps::of_transaction(now, room);
+        let mut tick = TickSteps::of_transaction(now, room);
         let mut requests = Requests {
-            by: turn.admit(),
+            by: tick.admit(),
             input: queue.requests(),
             at: 0,
             parser: &mut parser,
@@ -227,10 +227,10 @@ impl<'r> Requests<'_, 'r> {
         };
         let (mut waits, mut has_more) = (false, false);
         while requests.at < requests.input.len()
-            && requests.next(&mut turn, &mut waits, &mut has_more)
+            && requests.next(&mut tick, &mut waits, &mut has_more)
         {}
         let is_read = requests.at == requests.input.len();
-        if !is_read || requests.run_steps(&mut turn).is_err() {
+        if !is_read || requests.run_steps(&mut tick).is_err() {
             let execution = requests.execution.take().unwrap_or_default();
             if !execution.has_run {
                 return Err(ExecutionStop::Full);
@@ -238,13 +238,13 @@ impl<'r> Requests<'_, 'r> {
             let failure = Failure::LongReply {
                 limit: room.together,
             };
-            turn.refuse(&failure);
+            tick.refuse(&failure);
             while requests.answers.len() < queue.commands() {
                 requests.push(None, Answer::Ready(Reply::Error(failure.clone())));
             }
         }
         drop(exclusive);
-        let took = since.elapsed().saturating_sub(turn.apart());
+        let took = since.elapsed().saturating_sub(tick.apart());
         let mut longest = shared.slow_log.is_slow(took).then(Longest::default);
         let count = requests.answers.len();
         let gathered = Gathered {
@@ -259,11 +259,11 @@ impl<'r> Requests<'_, 'r> {
                 ..ConnectionOutcome::WAITS
             },
         };
-        gathered.finish(&mut turn, shared, longest.as_mut());
+        gathered.finish(&mut tick, shared, longest.as_mut());
         if let Some(longest) = longest {
             longest.remember(shared, took);
         }
-        let taken = turn.taken();
+        let taken = tick.taken();
         let encoded = output;
         Ok(Executed {
             reply: Reply::Bulks { count, encoded },

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::gateway::{GatewayOptions, shared};
-use crate::turn::STEPS_A_TURN;
+use crate::tick::STEPS_A_TICK;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::ioctl_fionread;
 use std::io::Read;
@@ -114,7 +114,7 @@ fn long_replies_to_all_together_are_few_in_a_round() {
     for client in deaf {
         thread.send(client, asked.as_bytes());
     }
-    let looks = (100 * 32_usize).div_ceil(STEPS_A_TURN);
+    let looks = (100 * 32_usize).div_ceil(STEPS_A_TICK);
     let (mut all, mut answered) = (0, 0);
     thread.send(good, b"PING\r\n");
     for round in 1..100 {
@@ -133,7 +133,7 @@ fn long_replies_to_all_together_are_few_in_a_round() {
         );
         let long = thread.replied_in_round(1);
         // One record and its reply, with what stands around it.
-        assert!(long <= A_TURN[1] + 64, "round {round}: {long} bytes");
+        assert!(long <= A_TICK[1] + 64, "round {round}: {long} bytes");
         all += long;
     }
     assert!(all > 30 * MIB, "{all} bytes: they are served");
@@ -152,7 +152,7 @@ fn short_replies_to_all_together_are_bounded_in_a_round() {
     let (mut all, mut rounds) = (0, 0);
     while all < 300 * 2 * bytes {
         let replied = thread.replied_in_round(0);
-        assert!(replied <= A_TURN[0], "round {rounds}: {replied} bytes");
+        assert!(replied <= A_TICK[0], "round {rounds}: {replied} bytes");
         (all, rounds) = (all + replied + thread.replied_in_round(1), rounds + 1);
         assert!(rounds < 1_000, "{all} bytes");
     }

@@ -393,7 +393,7 @@ fn steady(reply: Reply) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Of one pipeline, which is a turn or a few, replies are those of the commands one by one.
+    /// Of one pipeline, which is a tick or a few, replies are those of the commands one by one.
     #[test]
     fn pipelines_answer_as_single_commands_do(commands in commands()) {
         let (_store, gateway) = gateway();

@@ -39,7 +39,7 @@ fn a_gateway_tells_what_it_has_done() {
         "farslot_redis_errors_total{code=\"ERR\"} 2",
         "farslot_redis_errors_total{code=\"NOAUTH\"} 1",
         "farslot_redis_errors_total{code=\"WRONGPASS\"} 1",
-        // Each was a turn of its own, those that no command names included.
+        // Each was a tick of its own, those that no command names included.
         "farslot_redis_command_seconds_count 8",
         "farslot_redis_command_seconds_bucket{le=\"+Inf\"} 8",
     ] {

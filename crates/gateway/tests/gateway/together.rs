@@ -153,7 +153,7 @@ fn long_and_short_requests_of_a_connection_are_done_in_their_order() {
                 let mut client = Client::of(gateway);
                 let [long, short] = ["long", "short"].map(|of| format!("{of}-of-{number}"));
                 for round in 0..40_usize {
-                    // Some fit into a turn of short ones, and some do not.
+                    // Some fit into a tick of short ones, and some do not.
                     let value = vec![b'a' + (round % 26) as u8; 5_000 * (round % 9)];
                     let said = format!("{round}");
                     let all = [

@@ -219,7 +219,7 @@ fn a_watched_key_that_was_touched_makes_exec_do_nothing() {
     ] {
         exec(&mut |other| drop(other.ask(words)), false, words);
     }
-    // Back to what it was, in one turn, in a transaction, after the end of a time to live.
+    // Back to what it was, in one tick, in a transaction, after the end of a time to live.
     let back = request(&["DEL", "a"]);
     let back = [back, request(&["SET", "a", "1"])].concat();
     let mut both = |other: &mut Client| {

@@ -15,7 +15,7 @@ pub(super) struct CacheSets {
     sets: Box<[Set]>,
     /// By hash: each moves on with a fetch that ends, and a write that begins or ends. Keys that
     /// share one are taken for the same, which costs an answer now and then.
-    turns: Box<[u32]>,
+    versions: Box<[u32]>,
     /// The capacity of each set now.
     room: SetCapacity,
     /// The capacity of each set if nobody else takes the memory.
@@ -54,7 +54,7 @@ pub(super) struct Fetch {
     hash: u64,
     began: Nanos,
     /// Nothing where no answer can change.
-    turn: Option<u32>,
+    version: Option<u32>,
 }
 
 impl Entry {
@@ -89,7 +89,7 @@ impl CacheSets {
         }
         Ok(Self {
             sets: std::iter::repeat_with(Set::default).take(count).collect(),
-            turns: vec![0; count * WAYS].into(),
+            versions: vec![0; count * WAYS].into(),
             room,
             most: room,
         })
@@ -117,7 +117,7 @@ impl CacheSets {
 
     /// What there is beside entries and records.
     fn fixed_bytes(&self) -> u64 {
-        (size_of_val(&*self.sets) + size_of_val(&*self.turns)) as u64
+        (size_of_val(&*self.sets) + size_of_val(&*self.versions)) as u64
     }
 
     fn set(&mut self, hash: u64) -> &mut Set {
@@ -137,23 +137,27 @@ impl CacheSets {
         set.entries.last().map(Entry::answer)
     }
 
-    fn turn(&mut self, hash: u64) -> &mut u32 {
+    fn version(&mut self, hash: u64) -> &mut u32 {
         // The low bits: the sets are chosen by the high ones.
-        let turn = hash % self.turns.len() as u64;
-        &mut self.turns[turn as usize]
+        let version = hash % self.versions.len() as u64;
+        &mut self.versions[version as usize]
     }
 
     /// A fetch that begins; of a key whose answer may change, or of one whose answer stays.
     pub(super) fn fetch(&mut self, hash: u64, began: Nanos, may_change: bool) -> Fetch {
-        let turn = may_change.then(|| *self.turn(hash));
-        Fetch { hash, began, turn }
+        let version = may_change.then(|| *self.version(hash));
+        Fetch {
+            hash,
+            began,
+            version,
+        }
     }
 
     /// Keeps an answer, unless another of the key came first, or the key was written.
     pub(super) fn end(&mut self, fetch: Fetch, key: &[u8], answer: Option<&[u8]>) {
         let room = self.room;
-        let turn = *self.turn(fetch.hash);
-        let is_alone = fetch.turn.is_none_or(|began_in| began_in == turn);
+        let version = *self.version(fetch.hash);
+        let is_alone = fetch.version.is_none_or(|began_in| began_in == version);
         self.forget(fetch.hash, key);
         let set = self.set(fetch.hash);
         let record_len = key.len() + answer.map_or(0, <[u8]>::len);
@@ -178,8 +182,8 @@ impl CacheSets {
 
     /// Drops what is known of a key, and what is being fetched of it.
     pub(super) fn forget(&mut self, hash: u64, key: &[u8]) {
-        let turn = self.turn(hash);
-        *turn = turn.wrapping_add(1);
+        let version = self.version(hash);
+        *version = version.wrapping_add(1);
         let set = self.set(hash);
         if let Some(at) = set.position(hash, key) {
             set.remove(at);
@@ -191,8 +195,8 @@ impl CacheSets {
             set.bytes = 0;
             set.entries = Vec::new();
         }
-        for turn in &mut self.turns {
-            *turn = turn.wrapping_add(1);
+        for version in &mut self.versions {
+            *version = version.wrapping_add(1);
         }
     }
 

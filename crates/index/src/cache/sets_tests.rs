@@ -95,12 +95,12 @@ fn it_never_takes_more_than_its_bytes() {
     for (bytes, record_bytes) in [(1_000, 16), (100_000, 100), (1 << 20, 1), (3_000, 200)] {
         let mut sets = sets(bytes, record_bytes);
         let mut most = 0;
-        for turn in 0..20_000_u64 {
-            let hash = turn_hash(turn);
+        for round in 0..20_000_u64 {
+            let hash = round_hash(round);
             let value = vec![7; (hash % (3 * record_bytes as u64)) as usize];
-            let fetch = sets.fetch(hash, turn, true);
-            sets.end(fetch, &turn.to_le_bytes(), Some(&value));
-            if turn % 500 == 0 {
+            let fetch = sets.fetch(hash, round, true);
+            sets.end(fetch, &round.to_le_bytes(), Some(&value));
+            if round % 500 == 0 {
                 most = most.max(sets.bytes());
             }
         }
@@ -115,13 +115,13 @@ fn it_never_takes_more_than_its_bytes() {
 #[test]
 fn answers_go_where_there_is_less_room() {
     let mut sets = sets(100_000, 100);
-    let mut turn = 0_u64;
+    let mut round = 0_u64;
     let mut fill = |sets: &mut CacheSets| {
         for _ in 0..2_000 {
-            turn += 1;
-            let hash = turn_hash(turn);
-            let fetch = sets.fetch(hash, turn, true);
-            sets.end(fetch, &turn.to_le_bytes(), Some(&[7; 60]));
+            round += 1;
+            let hash = round_hash(round);
+            let fetch = sets.fetch(hash, round, true);
+            sets.end(fetch, &round.to_le_bytes(), Some(&[7; 60]));
         }
         sets.entries()
     };
@@ -135,7 +135,7 @@ fn answers_go_where_there_is_less_room() {
         assert!(sets.bytes() <= left);
     }
     // The least recently used go.
-    let last = turn_hash(2_000 * 4);
+    let last = round_hash(2_000 * 4);
     assert!(sets.find(last, &8_000_u64.to_le_bytes(), 0).is_some());
     sets.fit(40_000);
     assert!(sets.find(last, &8_000_u64.to_le_bytes(), 0).is_some());
@@ -146,8 +146,8 @@ fn answers_go_where_there_is_less_room() {
     assert!(sets.bytes() <= 100_000);
 }
 
-fn turn_hash(turn: u64) -> u64 {
-    crate::Hasher::Xxh3 { seed: 1 }.hash(&turn.to_le_bytes())
+fn round_hash(round: u64) -> u64 {
+    crate::Hasher::Xxh3 { seed: 1 }.hash(&round.to_le_bytes())
 }
 
 #[test]

@@ -69,10 +69,10 @@ impl BucketLocks {
     /// From the moment that it waits, nobody else takes anything, but who holds something already
     /// (by [`Held::try_add`]).
     pub async fn take_alone(&self, buckets: &[u64]) -> Held<'_> {
-        let turn = || self.gate.fetch_or(ALONE, Ordering::AcqRel) & ALONE == 0;
-        self.waiting.until(|| turn().then_some(())).await;
+        let alone = || self.gate.fetch_or(ALONE, Ordering::AcqRel) & ALONE == 0;
+        self.waiting.until(|| alone().then_some(())).await;
         // Given back if this is dropped while it waits.
-        let turn = Held {
+        let held = Held {
             locks: self,
             bits: RefCell::default(),
             alone: true,
@@ -80,9 +80,9 @@ impl BucketLocks {
         let alone = || self.gate.load(Ordering::Acquire) == ALONE;
         self.waiting.until(|| alone().then_some(())).await;
         for bucket in buckets {
-            turn.try_add(*bucket);
+            held.try_add(*bucket);
         }
-        turn
+        held
     }
 
     /// Whether somebody holds this bucket, or one that shares its bit.

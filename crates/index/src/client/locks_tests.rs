@@ -56,11 +56,11 @@ fn who_is_alone_waits_for_all_and_all_wait_for_it() {
     assert!(poll(later.as_mut()).is_none(), "it comes behind");
     assert!(held.try_add(3), "who holds something may go on");
     drop(held);
-    let turn = poll(alone.as_mut()).expect("nobody else holds anything");
+    let held = poll(alone.as_mut()).expect("nobody else holds anything");
     assert_eq!(locks.holders(), 0);
     assert!(locks.is_held(5) && poll(pin!(locks.take_alone(&[]))).is_none());
     assert!(poll(later.as_mut()).is_none());
-    drop(turn);
+    drop(held);
     assert!(poll(later.as_mut()).is_some());
     // Who gives up waiting to be alone is in nobody's way.
     let held = poll(pin!(locks.take(&[1]))).unwrap();

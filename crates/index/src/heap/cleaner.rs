@@ -91,7 +91,7 @@ impl<E: Endpoint> Heap<E> {
             return Ok(false);
         }
         let cleaned = self.cleaning.cleaned.get();
-        let _turn = self.cleaning.turn.take(self.endpoint.core()).await;
+        let _guard = self.cleaning.lock.take(self.endpoint.core()).await;
         let cleaning = async {
             // Another coroutine has made room meanwhile.
             if self.cleaning.cleaned.get() != cleaned && self.has_room_for(room).await? {
@@ -445,7 +445,7 @@ impl<E: Endpoint> Heap<E> {
     /// What the fabric says.
     pub(crate) async fn inherit(&self) -> Result<bool> {
         // What another coroutine opens or cleans just now is this client's.
-        let cleaning = self.cleaning.turn.take(self.endpoint.core()).await;
+        let cleaning = self.cleaning.lock.take(self.endpoint.core()).await;
         let opening = self.opening.take(self.endpoint.core()).await;
         if !cleaning.is_alone() || !opening.is_alone() {
             return Ok(false);

@@ -8,6 +8,7 @@
 //! by a swap when that time is over. Another client that has seen a claim stand for
 //! [`TAKEN_AFTER`](super::cleaner::TAKEN_AFTER) takes the run over.
 
+use super::coroutine_lock::CoroutineLock;
 use super::ends::{EndClock, RecordEnd};
 use super::layout::{
     BlockRef, GRANULE, HeapPlace, LARGEST_RECORD, NewRecord, Record, block_bytes, class_for, seal,
@@ -17,7 +18,6 @@ use super::pages::{HeapPages, Kind, PageWord, claim_at, reserve_of};
 use super::runs::{Purpose, Runs, dead_of};
 use super::seen::PageWindow;
 use super::standing::{CleanerState, Eviction};
-use super::turn::CoroutineTurn;
 use super::uncounted::Uncounted;
 use crate::Result;
 use crate::hash::checksum;
@@ -68,7 +68,7 @@ pub struct Heap<E> {
     /// The page from which on it looks for free ones.
     pub(super) cursor: Cell<u64>,
     /// Taken by the coroutine that opens a run, so that the others do not open one each.
-    pub(super) opening: CoroutineTurn,
+    pub(super) opening: CoroutineLock,
     pub(super) uncounted: RefCell<Uncounted>,
     /// How many more writes are taken for puts of new keys, and how many were at last.
     pub(super) taken_for_new: Cell<(usize, usize)>,
@@ -99,7 +99,7 @@ impl<E: Endpoint> Heap<E> {
             ahead: Cell::new((0, 0)),
             reserved_from: Cell::new(u64::MAX),
             cursor: Cell::new(0),
-            opening: CoroutineTurn::default(),
+            opening: CoroutineLock::default(),
             uncounted: RefCell::default(),
             taken_for_new: Cell::default(),
             cleaning: CleanerState::default(),
@@ -383,7 +383,7 @@ impl<E: Endpoint> Heap<E> {
         if !self.is_claim_due() {
             return Ok(());
         }
-        let _turn = self.opening.take(self.endpoint.core()).await;
+        let _guard = self.opening.take(self.endpoint.core()).await;
         if !self.is_claim_due() {
             return Ok(());
         }

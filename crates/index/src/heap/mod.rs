@@ -22,6 +22,7 @@
 
 mod cleaner;
 mod client;
+mod coroutine_lock;
 mod dead;
 mod draft;
 mod ends;
@@ -35,7 +36,6 @@ mod scan;
 mod seen;
 mod segments;
 mod standing;
-mod turn;
 mod uncounted;
 mod uniform;
 

@@ -30,9 +30,9 @@ impl<E: Endpoint> Heap<E> {
         purpose: Purpose,
         end: RecordEnd,
     ) -> Result<bool> {
-        let _turn = self.opening.take(self.endpoint.core()).await;
+        let _guard = self.opening.take(self.endpoint.core()).await;
         let room = carved_bytes(bytes);
-        // Whoever had the turn before may have opened one.
+        // Whoever had the lock before may have opened one.
         if self.runs.borrow().have_room(room, purpose, end.span) {
             return Ok(true);
         }
@@ -470,7 +470,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Gives up the open runs that `of` selects.
     pub(super) async fn close_open(&self, of: impl Fn(&OpenRun) -> bool) {
-        let _turn = self.opening.take(self.endpoint.core()).await;
+        let _guard = self.opening.take(self.endpoint.core()).await;
         {
             let runs = &mut *self.runs.borrow_mut();
             let given_up = runs.open.extract_if(.., |run| of(run));
@@ -498,7 +498,7 @@ impl<E: Endpoint> Heap<E> {
     }
 
     async fn give_back(&self) -> Result<()> {
-        let _turn = self.opening.take(self.endpoint.core()).await;
+        let _guard = self.opening.take(self.endpoint.core()).await;
         {
             let runs = &mut *self.runs.borrow_mut();
             runs.closing.append(&mut runs.open);

@@ -1,9 +1,9 @@
 //! What a client remembers of cleaning a heap, and of evicting records from it.
 
+use super::coroutine_lock::CoroutineLock;
 use super::layout::RecordView;
 use super::pages::PageWord;
 use super::seen::SeenRun;
-use super::turn::CoroutineTurn;
 use farslot_fabric::Nanos;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -26,7 +26,7 @@ pub(super) struct Interrupted {
 #[derive(Default)]
 pub(super) struct CleanerState {
     /// Taken by the coroutine that cleans.
-    pub(super) turn: CoroutineTurn,
+    pub(super) lock: CoroutineLock,
     /// Runs that were emptied for the record that an evicting heap has no room for yet: those of
     /// calls, whose turns end.
     pub(super) emptied: Cell<u32>,

@@ -13,8 +13,8 @@
 //! ```
 
 use super::client::HeapUse;
+use super::coroutine_lock::CoroutineLock;
 use super::layout::{BlockRef, GRANULE, HeapPlace, block_bytes, too_large};
-use super::turn::CoroutineTurn;
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt, RemoteAddr};
 use std::cell::{Cell, RefCell};
@@ -40,7 +40,7 @@ pub(crate) struct UniformBlocks<E> {
     freed: RefCell<VecDeque<BlockRef>>,
     /// Whether the chain may have a block.
     chained: Cell<bool>,
-    taking: CoroutineTurn,
+    taking: CoroutineLock,
 }
 
 impl<E: Endpoint> UniformBlocks<E> {
@@ -52,7 +52,7 @@ impl<E: Endpoint> UniformBlocks<E> {
             fresh: Cell::new((0, 0)),
             freed: RefCell::default(),
             chained: Cell::new(true),
-            taking: CoroutineTurn::default(),
+            taking: CoroutineLock::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl<E: Endpoint> UniformBlocks<E> {
     /// [`HeapFull`](crate::IndexError::HeapFull), or what the fabric says.
     pub(crate) async fn allocate(&self) -> Result<BlockRef> {
         self.endpoint.check_not_down(self.place.header.node)?;
-        let _turn = self.taking.take(self.endpoint.core()).await;
+        let _guard = self.taking.take(self.endpoint.core()).await;
         if let Some(block) = self.reuse(RESTING) {
             return Ok(block);
         }

@@ -119,7 +119,7 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
                 log::debug!("which tables are to be swept is not known: {error}");
             }
         }
-        turn(store, &mut places, removed);
+        sweep_round(store, &mut places, removed);
         if store.is_mapped() && Instant::now() >= reclaim_at {
             // A node's own: callers whose operations the owner executes cannot wait for that.
             let since = Instant::now();
@@ -132,7 +132,7 @@ fn run(store: &Store, removed: &AtomicU64, end: &Receiver<()>) {
 }
 
 /// Goes on in tables that were left alone for long enough.
-fn turn(store: &Store, places: &mut HashMap<u64, SweepPosition>, removed: &AtomicU64) {
+fn sweep_round(store: &Store, places: &mut HashMap<u64, SweepPosition>, removed: &AtomicU64) {
     let since = Instant::now();
     places.retain(|id, place| {
         if store.0.sessions.ending.take(*id) {
@@ -195,12 +195,12 @@ mod tests {
             .values_mut()
             .for_each(|place| place.from = rests_until);
         table.put(b"stays", b"value").unwrap();
-        turn(&store, &mut places, &removed);
+        sweep_round(&store, &mut places, &removed);
         assert!(places.values().all(|place| place.from == rests_until));
         table
             .put_for(b"ends", b"value", Duration::from_millis(1))
             .unwrap();
-        turn(&store, &mut places, &removed);
+        sweep_round(&store, &mut places, &removed);
         assert!(
             places
                 .values()
@@ -209,7 +209,7 @@ mod tests {
         std::thread::sleep(REST);
         // A visit may take several turns.
         for _ in 0..1_000 {
-            turn(&store, &mut places, &removed);
+            sweep_round(&store, &mut places, &removed);
         }
         assert_eq!(removed.load(Relaxed), 1);
     }

@@ -205,8 +205,8 @@ fn check_operations(seed: u64, table: TableOptions) {
             scope.spawn(move || {
                 let mut random = ChaCha8Rng::seed_from_u64(seed << 8 | u64::from(client));
                 let mut history = History::new();
-                for turn in 0..16 {
-                    let value = u64::from(client) * 100 + turn;
+                for round in 0..16 {
+                    let value = u64::from(client) * 100 + round;
                     work(&handle, &mut history, client, value, &mut random, &now);
                 }
                 history

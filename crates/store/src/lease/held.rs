@@ -94,12 +94,12 @@ impl Lease {
         if word == Some(self.id) {
             return !self.is_lost.get();
         }
-        let turn = self.judge(word, self.word_at, changes, endpoint);
-        !self.is_lost.get() && matches!(turn, VerbAdmission::Post)
+        let verdict = self.judge(word, self.word_at, changes, endpoint);
+        !self.is_lost.get() && matches!(verdict, VerbAdmission::Post)
     }
 
     #[inline]
-    pub(crate) fn turn(
+    pub(crate) fn admit(
         &self,
         endpoint: &AnyEndpoint,
         at: RemoteAddr,
@@ -113,14 +113,14 @@ impl Lease {
         }
         let now = endpoint.now();
         if now.saturating_sub(self.since.get()) < LEASE / 4 {
-            return self.admit(at, changes, endpoint);
+            return self.admit_open(at, changes, endpoint);
         }
         self.renew(endpoint, at, now, changes)
     }
 
     /// What becomes of a verb to a table that is there.
     #[inline]
-    fn admit(&self, at: RemoteAddr, changes: bool, endpoint: &AnyEndpoint) -> VerbAdmission {
+    fn admit_open(&self, at: RemoteAddr, changes: bool, endpoint: &AnyEndpoint) -> VerbAdmission {
         if changes && self.is_closed.get() && !endpoint.core().for_keeper.get() {
             return VerbAdmission::Refuse(FabricError::Ending { node: at.node });
         }
@@ -150,7 +150,7 @@ impl Lease {
         }
         if word == Some(self.closed) {
             self.is_closed.set(true);
-            return self.admit(at, changes, endpoint);
+            return self.admit_open(at, changes, endpoint);
         }
         self.is_lost.set(true);
         VerbAdmission::Refuse((self.lost)(at))
@@ -182,7 +182,7 @@ impl Lease {
         let age = now.saturating_sub(self.since.get());
         if age < LEASE {
             self.late.set(0);
-            return self.admit(at, changes, endpoint);
+            return self.admit_open(at, changes, endpoint);
         }
         match failed {
             Some(error) => VerbAdmission::Refuse(error),

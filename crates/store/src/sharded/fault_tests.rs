@@ -379,11 +379,11 @@ async fn work(table: &ShardedTable, work: Work, record: &Record, mut rng: ChaCha
     let mut failed = 0;
     // By key, when the last write of it ended.
     let mut written = [0; KEYS as usize];
-    for turn in 0..40_u64 {
+    for round in 0..40_u64 {
         let pause = rng.random_range(0..=20_000);
         table.endpoint.sleep(pause).await;
         let number_of_key = rng.random_range(0..KEYS);
-        let new = (u64::from(client) << 32) | (turn + 1);
+        let new = (u64::from(client) << 32) | (round + 1);
         let op = match rng.random_range(0..if writes { 10 } else { 4 }) {
             0..4 => TableOp::Get,
             _ if work.only_grows => TableOp::FindOrPut(new),

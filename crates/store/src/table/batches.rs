@@ -7,7 +7,7 @@ use crate::{BatchError, Operation, Outcome, Record, Result};
 use farslot_index::{Answers, KeyRule};
 
 /// Operations of a batch that are made ready together.
-pub(super) const OPERATIONS_A_TURN: usize = 4096;
+pub(super) const OPERATIONS_A_CHUNK: usize = 4096;
 
 impl Table {
     /// Looks up many keys side by side; `done` gets each answer with the key's number, in the order
@@ -221,8 +221,8 @@ impl Table {
     ) -> Result<(), BatchError> {
         let mut failed = FailedOperations::default();
         // Of a long batch, operations that the processor's cache has still when they are done.
-        for (turn, items) in items.chunks(OPERATIONS_A_TURN).enumerate() {
-            let first = turn * OPERATIONS_A_TURN;
+        for (chunk, items) in items.chunks(OPERATIONS_A_CHUNK).enumerate() {
+            let first = chunk * OPERATIONS_A_CHUNK;
             let operations: Vec<_> = items.iter().map(|item| operation(*item)).collect();
             self.session
                 .run_many(None, &operations, &mut |outcomes| match outcomes {

@@ -1,7 +1,7 @@
 //! Records that live for a while, in a table whose records may have a time to live.
 
 use super::Table;
-use super::batches::OPERATIONS_A_TURN;
+use super::batches::OPERATIONS_A_CHUNK;
 use crate::error::bad_option;
 use crate::failed_operations::FailedOperations;
 use crate::session::{MOST_ATTEMPTS, Session, SessionRequest, contended};
@@ -87,7 +87,7 @@ impl Table {
         time_to_live: Duration,
         done: impl FnMut(usize, bool),
     ) -> Result<(), BatchError> {
-        in_turns(records, done, |records, done| {
+        in_chunks(records, done, |records, done| {
             let records = records.iter().map(|record| (*record, time_to_live));
             self.put_each_for(records, done);
         })
@@ -122,7 +122,7 @@ impl Table {
         records: &[(Record<'_>, Expiry)],
         done: impl FnMut(usize, bool),
     ) -> Result<(), BatchError> {
-        in_turns(records, done, |records, done| {
+        in_chunks(records, done, |records, done| {
             self.put_stored(records.iter().copied(), done);
         })
     }
@@ -367,15 +367,15 @@ impl Table {
 }
 
 /// Puts a batch by `put`, so many records at a time; `done` is told of those that did not fail.
-fn in_turns<'r, R>(
+fn in_chunks<'r, R>(
     records: &'r [R],
     mut done: impl FnMut(usize, bool),
     put: impl Fn(&'r [R], &mut dyn FnMut(usize, Result<bool>)),
 ) -> Result<(), BatchError> {
     let mut failed = FailedOperations::default();
-    for (turn, records) in records.chunks(OPERATIONS_A_TURN).enumerate() {
+    for (chunk, records) in records.chunks(OPERATIONS_A_CHUNK).enumerate() {
         put(records, &mut |number, put| {
-            let number = turn * OPERATIONS_A_TURN + number;
+            let number = chunk * OPERATIONS_A_CHUNK + number;
             if let Some(is_new) = failed.noted(number, put) {
                 done(number, is_new);
             }

@@ -43,12 +43,12 @@ async fn user(endpoint: Rc<SimEndpoint>, client: u32, record: Record, seed: u64)
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut table = open_surely(&endpoint, &nodes(), &plain()).await;
     let mut gone = 0;
-    for turn in 0..60_u64 {
+    for round in 0..60_u64 {
         endpoint.sleep(rng.random_range(0..LEASE / 20)).await;
         let of_key = rng.random_range(0..KEYS);
         let op = match rng.random_range(0..8) {
             0..3 => TableOp::Get,
-            3..7 => TableOp::Put((u64::from(client) << 32) | (turn + 1)),
+            3..7 => TableOp::Put((u64::from(client) << 32) | (round + 1)),
             _ => TableOp::Remove,
         };
         let id = record.invoke(client, of_key, Op::Table(op.clone()), endpoint.now());

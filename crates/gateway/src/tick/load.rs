@@ -1,7 +1,7 @@
-//! What the steps of a turn may take, found before any of them is applied, and the reading of the
+//! What the steps of a tick may take, found before any of them is applied, and the reading of the
 //! records that this needs.
 
-use super::{END, REPLY, RoomRefusal, StepChain, Stored, TurnSteps};
+use super::{END, REPLY, RoomRefusal, StepChain, Stored, TickSteps};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::record::RecordBytes;
@@ -9,7 +9,7 @@ use crate::reply::Reply;
 use crate::step::Weight;
 use std::ops::Range;
 
-impl<'r> TurnSteps<'r> {
+impl<'r> TickSteps<'r> {
     /// Reads what chains ask for; whether there is room for all of them and what their steps take.
     pub(super) fn load_all(&mut self, databases: &mut Databases, numbers: &[u8]) -> bool {
         let before = self.taken;
@@ -189,8 +189,8 @@ impl<'r> TurnSteps<'r> {
         self.requests[request].first..next.map_or(self.pending.len(), |next| next.first)
     }
 
-    /// Reads the records of chains, of one database, for as long as the turn has not taken more
-    /// than `limit`. A short turn does not read those again that were found to be long.
+    /// Reads the records of chains, of one database, for as long as the tick has not taken more
+    /// than `limit`. A short tick does not read those again that were found to be long.
     fn read(&mut self, databases: &mut Databases, chains: &[usize], limit: usize) {
         let mut asking = chains.to_vec();
         if self.room.is_short && !self.by_key.long.is_empty() {

@@ -1,4 +1,4 @@
-//! Keys whose records are too long for short turns, so that these do not read them in vain time and
+//! Keys whose records are too long for short ticks, so that these do not read them in vain time and
 //! again.
 
 use foldhash::fast::RandomState;

@@ -1,4 +1,4 @@
-//! A turn: what the commands of all connections that have sent some do to keys, as two batches.
+//! A tick: what the commands of all connections that have sent some do to keys, as two batches.
 //!
 //! All steps on one key, whoever sent them, make a chain in the order in which they came. Where its
 //! first step asks what the key has, the record is read; the steps are applied to it in memory; and
@@ -6,20 +6,20 @@
 //! client of the store was faster, the chain is read and applied again. So:
 //!
 //! * a chain takes effect in one step, and each command on one key with it;
-//! * a turn costs two batches of the store, however many commands it has, and one if all set values
+//! * a tick costs two batches of the store, however many commands it has, and one if all set values
 //!   whatever there is, or only read;
-//! * a counter that all clients count up is read and written once a turn, not once for each.
+//! * a counter that all clients count up is read and written once a tick, not once for each.
 //!
 //! Commands of one pipeline on different keys take effect in any order, as they would over the
 //! nodes of a Redis Cluster. A client that waits for a reply finds its effect.
 //!
-//! The bytes of a turn are bounded, over all connections ([`TurnRoom`]). What steps may take is
+//! The bytes of a tick are bounded, over all connections ([`TickRoom`]). What steps may take is
 //! found once their records are read and before any of them is applied (`weigh`). Where that is too
 //! much, requests are taken in their order for as long as there is room, and those of a connection
-//! from one on are *cut*: nothing of them is done, and the connection sends them into the next turn
-//! again. So a request fails for want of room only where it would fill a turn by itself.
+//! from one on are *cut*: nothing of them is done, and the connection sends them into the next tick
+//! again. So a request fails for want of room only where it would fill a tick by itself.
 //!
-//! A *short* turn has room for short requests alone. Longer ones are cut, and go into a turn with
+//! A *short* tick has room for short requests alone. Longer ones are cut, and go into a tick with
 //! others of their kind.
 
 mod load;
@@ -42,21 +42,21 @@ use std::time::Duration;
 /// How often a chain is read again because others were faster.
 const MOST_ATTEMPTS: u32 = 10_000;
 
-/// Steps of a turn, beyond which no more requests are taken into it: few enough for a processor's
+/// Steps of a tick, beyond which no more requests are taken into it: few enough for a processor's
 /// cache.
-pub(crate) const STEPS_A_TURN: usize = 1 << 10;
+pub(crate) const STEPS_A_TICK: usize = 1 << 10;
 /// Stands for no further step.
 const END: usize = usize::MAX;
 
-/// Bytes that a step takes besides what it copies: its places in the lists of the turn and of the
+/// Bytes that a step takes besides what it copies: its places in the lists of the tick and of the
 /// store's batches.
 const STEP: usize = 512;
 /// Bytes of a reply besides those of its text.
 const REPLY: usize = 32;
 
-/// How many bytes a turn may take.
+/// How many bytes a tick may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TurnRoom {
+pub(crate) struct TickRoom {
     /// The first request, and what is done at all if there is no other.
     pub(crate) alone: usize,
     /// All requests together.
@@ -70,7 +70,7 @@ pub(crate) struct TurnRoom {
 /// A step, and its reply once it was applied.
 struct PendingStep<'r> {
     step: Step<'r>,
-    /// The connection's number in the turn.
+    /// The connection's number in the tick.
     by: usize,
     /// The chain that it is in.
     chain: usize,
@@ -83,14 +83,14 @@ struct PendingStep<'r> {
 
 /// The steps of a request, up to those of the next.
 struct RequestSteps {
-    /// The connection's number in the turn.
+    /// The connection's number in the tick.
     by: usize,
     first: usize,
 }
 
-/// What the turn knows of a connection.
+/// What the tick knows of a connection.
 #[derive(Default)]
-struct ConnectionTurn {
+struct ConnectionTick {
     /// Bytes of its replies.
     replies: usize,
     /// The step from which on its requests are not done.
@@ -133,22 +133,22 @@ enum Write {
     RemoveIf(RecordBytes),
 }
 
-/// The places of chains, by their databases and keys: memory that one turn after the other uses.
+/// The places of chains, by their databases and keys: memory that one tick after the other uses.
 #[derive(Default)]
 pub(crate) struct ByKey {
     places: HashTable<usize>,
     hasher: RandomState,
-    /// Steps of the turn before, for which the next one has room from the start.
+    /// Steps of the tick before, for which the next one has room from the start.
     steps: usize,
-    /// Whether the turn before had no room for what all of its requests read: then the next one
+    /// Whether the tick before had no room for what all of its requests read: then the next one
     /// does not read it in vain.
     is_tight: bool,
-    /// Keys whose records are too long for short turns.
+    /// Keys whose records are too long for short ticks.
     long: LongKeys,
 }
 
-/// The steps of a turn.
-pub(crate) struct TurnSteps<'r> {
+/// The steps of a tick.
+pub(crate) struct TickSteps<'r> {
     /// Milliseconds since 1970: one moment for all of it.
     pub(crate) now: u64,
     pending: Vec<PendingStep<'r>>,
@@ -157,20 +157,20 @@ pub(crate) struct TurnSteps<'r> {
     /// Those that have not been run, and the place of each among them by its database and key.
     chains: Vec<StepChain<'r>>,
     by_key: ByKey,
-    connections: Vec<ConnectionTurn>,
-    room: TurnRoom,
+    connections: Vec<ConnectionTick>,
+    room: TickRoom,
     /// Bytes that it has taken.
     taken: usize,
     /// What requests took that ran by themselves.
     apart: Duration,
-    /// Whether a request of it is done, so that another may wait for the next turn; in a short one
+    /// Whether a request of it is done, so that another may wait for the next tick; in a short one
     /// any may.
     has_done: bool,
 }
 
-impl<'r> TurnSteps<'r> {
+impl<'r> TickSteps<'r> {
     /// An empty one at a moment, in milliseconds since 1970.
-    pub(crate) fn new(now: u64, by_key: ByKey, room: TurnRoom) -> Self {
+    pub(crate) fn new(now: u64, by_key: ByKey, room: TickRoom) -> Self {
         Self {
             now,
             pending: Vec::with_capacity(by_key.steps),
@@ -207,27 +207,27 @@ impl<'r> TurnSteps<'r> {
 
     /// Whether it has no room for more requests.
     pub(crate) fn is_full(&self) -> bool {
-        self.len() >= STEPS_A_TURN || self.taken >= self.room.together
+        self.len() >= STEPS_A_TICK || self.taken >= self.room.together
     }
 
     /// Counts in a connection; returns its number.
     pub(crate) fn admit(&mut self) -> usize {
-        self.connections.push(ConnectionTurn::default());
+        self.connections.push(ConnectionTick::default());
         self.connections.len() - 1
     }
 
-    /// Whether requests of a connection are not done in this turn.
+    /// Whether requests of a connection are not done in this tick.
     pub(crate) fn has_cut(&self, by: usize) -> bool {
         self.connections[by].cut.is_some()
     }
 
-    /// Whether a step of a connection is not done in this turn.
+    /// Whether a step of a connection is not done in this tick.
     pub(crate) fn is_cut(&self, by: usize, step: usize) -> bool {
         self.connections[by].cut.is_some_and(|cut| step >= cut)
     }
 
     /// Takes room for a connection's reply of so many bytes, and for what else its request needs. A
-    /// request that finds none waits for the next turn, and fails if it is the first of this one.
+    /// request that finds none waits for the next tick, and fails if it is the first of this one.
     fn take(
         &mut self,
         by: usize,
@@ -283,7 +283,7 @@ impl<'r> TurnSteps<'r> {
     }
 
     /// Takes what room there is for a request that runs by itself; returns the bytes that its reply
-    /// may have, which is written twice. [Give back](TurnSteps::give_back) what it has not used.
+    /// may have, which is written twice. [Give back](TickSteps::give_back) what it has not used.
     pub(crate) fn take_rest(&mut self) -> usize {
         self.has_done = true;
         let rest = self.limit(!self.room.is_short).saturating_sub(self.taken);
@@ -291,7 +291,7 @@ impl<'r> TurnSteps<'r> {
         rest / 2
     }
 
-    /// Gives back all but `used` bytes of what [`take_rest`](TurnSteps::take_rest) gave to a
+    /// Gives back all but `used` bytes of what [`take_rest`](TickSteps::take_rest) gave to a
     /// connection.
     pub(crate) fn give_back(&mut self, by: usize, given: usize, used: usize) {
         self.taken -= 2 * given.saturating_sub(used);
@@ -430,10 +430,10 @@ impl<'r> TurnSteps<'r> {
     /// Ends it; gives back what the next one is made of.
     pub(crate) fn end(self) -> ByKey {
         match self.by_key.places.capacity() {
-            // One request with many keys shall not slow all turns that follow.
-            capacity if capacity > 4 * STEPS_A_TURN => ByKey::default(),
+            // One request with many keys shall not slow all ticks that follow.
+            capacity if capacity > 4 * STEPS_A_TICK => ByKey::default(),
             _ => ByKey {
-                steps: self.pending.len().min(STEPS_A_TURN),
+                steps: self.pending.len().min(STEPS_A_TICK),
                 ..self.by_key
             },
         }
@@ -568,7 +568,7 @@ impl StepChain<'_> {
     }
 }
 
-/// Why a request is not done in this turn.
+/// Why a request is not done in this tick.
 #[derive(Debug)]
 pub(crate) enum RoomRefusal {
     /// Others have the room.

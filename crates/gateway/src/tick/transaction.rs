@@ -1,14 +1,14 @@
-//! The turn of a transaction, within one that serves connections: all of its steps are done
+//! The tick of a transaction, within one that serves connections: all of its steps are done
 //! together or none is, and nothing else executes meanwhile.
 
-use super::{ByKey, TurnRoom, TurnSteps};
+use super::{ByKey, TickRoom, TickSteps};
 use crate::databases::Databases;
 use crate::failure::Failure;
 use crate::watch::WatchRegistry;
 
-impl TurnSteps<'_> {
+impl TickSteps<'_> {
     /// An empty one of a transaction, whose requests are done together or not at all.
-    pub(crate) fn of_transaction(now: u64, room: TurnRoom) -> Self {
+    pub(crate) fn of_transaction(now: u64, room: TickRoom) -> Self {
         Self {
             has_done: true,
             ..Self::new(now, ByKey::default(), room)
@@ -16,11 +16,11 @@ impl TurnSteps<'_> {
     }
 
     /// The room of a transaction in it that may take so many bytes.
-    pub(crate) const fn room_within(&self, bytes: usize) -> TurnRoom {
-        let TurnRoom {
+    pub(crate) const fn room_within(&self, bytes: usize) -> TickRoom {
+        let TickRoom {
             replies, is_short, ..
         } = self.room;
-        TurnRoom {
+        TickRoom {
             alone: bytes,
             together: bytes,
             replies: if is_short { replies } else { usize::MAX },
@@ -51,7 +51,7 @@ impl TurnSteps<'_> {
         self.forget();
     }
 
-    /// Counts bytes that a transaction has taken, so that not too many of them are done in a turn.
+    /// Counts bytes that a transaction has taken, so that not too many of them are done in a tick.
     pub(crate) fn charge(&mut self, bytes: usize) {
         self.taken += bytes;
     }
