@@ -268,14 +268,14 @@ impl SchemeShape {
                 readers,
                 most_slots,
             } => {
-                let who = if readers {
+                let readers_note = if readers {
                     ""
                 } else {
                     ", for its writer alone"
                 };
                 let growth = growth_to(most_slots, self.slots);
                 format!(
-                    "{scheme}, buckets of {bucket_slots}, fingerprints of {fingerprint_bits} bits{who}{growth}"
+                    "{scheme}, buckets of {bucket_slots}, fingerprints of {fingerprint_bits} bits{readers_note}{growth}"
                 )
             }
         }

@@ -172,8 +172,8 @@ impl<'m> SharedWords<'m> {
             && words.next().is_none_or(|word| {
                 let mut padded = [0; 8];
                 padded[..rest.len()].copy_from_slice(rest);
-                let others = u64::MAX << (rest.len() * 8);
-                load(word) & !others == u64::from_le_bytes(padded)
+                let mask = u64::MAX << (rest.len() * 8);
+                load(word) & !mask == u64::from_le_bytes(padded)
             })
     }
 

@@ -76,8 +76,8 @@ impl ClusterHints {
     #[must_use]
     pub fn most_bytes(&self) -> u64 {
         let a_cluster = 2 * size_of::<u64>() + 2 * size_of::<(u64, u64)>();
-        let others = size_of_val(&*self.ends_before) + MOST_NOTES * size_of::<ClusterNote>();
-        (self.most.saturating_mul(a_cluster) + others) as u64
+        let fixed = size_of_val(&*self.ends_before) + MOST_NOTES * size_of::<ClusterNote>();
+        (self.most.saturating_mul(a_cluster) + fixed) as u64
     }
 
     /// Notes that the slots from `start` on were in use up to slot `empty`, which was not. Slots

@@ -388,11 +388,15 @@ async fn run_gets_beside_writes<S: SchemeClient>(
         return table.find_many(&keys, done).await;
     }
     let numbers = 0..operations.len();
-    let (gets, others): (Vec<_>, Vec<_>) = numbers.partition(|number| is_get(&operations[*number]));
+    let (gets, write_numbers): (Vec<_>, Vec<_>) =
+        numbers.partition(|number| is_get(&operations[*number]));
     // Nobody else borrows it while it is called: a callback that uses the table begins a batch
     // of its own.
     let done = RefCell::new(done);
-    let writes: Vec<_> = others.iter().map(|number| operations[*number]).collect();
+    let writes: Vec<_> = write_numbers
+        .iter()
+        .map(|number| operations[*number])
+        .collect();
     let keys: Vec<_> = gets
         .iter()
         .map(|number| operations[*number].key())
@@ -400,9 +404,9 @@ async fn run_gets_beside_writes<S: SchemeClient>(
     // Writes take as many round trips as gets or more, so theirs begin first.
     both(
         async {
-            if !others.is_empty() {
+            if !write_numbers.is_empty() {
                 let tell = |at: usize, outcome| {
-                    (done.borrow_mut())(Outcomes::One(others[at], outcome));
+                    (done.borrow_mut())(Outcomes::One(write_numbers[at], outcome));
                 };
                 let done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
                 table.write_many(&writes, done).await;

@@ -50,8 +50,8 @@ pub(crate) fn stop_at_match(table: TableLoad) -> f64 {
 /// Mean displacement of a random key of a table that holds so many others (at most as many as it
 /// has slots). Whose turn it is at a slot does not matter: it is the same in every order of the
 /// keys.
-pub(crate) fn displacement(slots: u64, others: u64) -> f64 {
-    0.5 * (knuth_q(KnuthOrder::Zero, slots, others) - 1.0)
+pub(crate) fn displacement(slots: u64, occupied: u64) -> f64 {
+    0.5 * (knuth_q(KnuthOrder::Zero, slots, occupied) - 1.0)
 }
 
 /// Mean slots from a random key's home slot to the first empty slot after it.

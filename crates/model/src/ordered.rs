@@ -71,14 +71,14 @@ impl ProbeDistribution {
 }
 
 fn ordered_hit(table: TableLoad, policy: HitPolicy) -> Result<ProbeDistribution, ModelError> {
-    let Some(others) = table.occupied().checked_sub(1) else {
+    let Some(occupied) = table.occupied().checked_sub(1) else {
         return Err(ModelError::NoKeys);
     };
     let behind = match policy {
         HitPolicy::StopAtMatch => 0,
         HitPolicy::AllMatches => 1,
     };
-    Ok(law(mean::displacement(table.slots(), others), behind))
+    Ok(law(mean::displacement(table.slots(), occupied), behind))
 }
 
 /// The law of D that has this mean, moved on by so many slots.

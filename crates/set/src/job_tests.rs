@@ -191,10 +191,10 @@ fn a_rank_that_comes_when_the_job_has_begun_is_told_so() {
     }
     drop((silent, intruder));
     // The job goes on.
-    let others = std::thread::spawn(move || other.all_gather(b"other"));
+    let gathered = std::thread::spawn(move || other.all_gather(b"other"));
     let all = first.all_gather(b"first").unwrap();
     assert_eq!(all, [b"first".to_vec(), b"other".to_vec()]);
-    assert_eq!(others.join().unwrap().unwrap(), all);
+    assert_eq!(gathered.join().unwrap().unwrap(), all);
     // When it has ended nobody listens, and another job can meet there.
     drop(first);
     drop(meeting.0);

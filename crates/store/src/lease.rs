@@ -281,20 +281,20 @@ impl Leased {
         else {
             return false;
         };
-        let others = RefCell::new(Vec::new());
+        let opened = RefCell::new(Vec::new());
         let heap_of = |record: &TableRecord| {
             let layout = pool::pooled(&record.scheme)?;
             let table = table_at(node, record);
             let known = endpoint.pooled_at(table);
             if known.is_none_or(|known| known.id != record.id) {
                 endpoint.reach(node, record, Some(endpoint.now()));
-                others.borrow_mut().extend(endpoint.pooled_at(table));
+                opened.borrow_mut().extend(endpoint.pooled_at(table));
             }
             Some(layout.heap(Rc::clone(&endpoint), table))
         };
         let reclaimed = catalog.reclaim_segments(scope, heap_of).await;
-        let others = others.take();
-        let is_other = |of: &Rc<Pooled>| others.iter().any(|other| Rc::ptr_eq(of, other));
+        let opened = opened.take();
+        let is_other = |of: &Rc<Pooled>| opened.iter().any(|other| Rc::ptr_eq(of, other));
         self.pooled.borrow_mut().retain(|of| !is_other(of));
         reclaimed.is_ok_and(|is_any| is_any)
     }

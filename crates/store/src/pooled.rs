@@ -396,8 +396,8 @@ impl Pooled {
             return Ok(None);
         };
         // The tasks that wait are woken when verbs have completed, this one among them.
-        let mut nobody = Context::from_waker(Waker::noop());
-        let Poll::Ready(read) = endpoint.poll_read(posted, &mut nobody) else {
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(read) = endpoint.poll_read(posted, &mut context) else {
             return Ok(None);
         };
         let (first, version) = (*first, *version);

@@ -119,18 +119,18 @@ pub(crate) fn look_up(
     }
     for (chunk, keys) in keys.chunks(LOOKUPS_A_CHUNK).enumerate() {
         let first = chunk * LOOKUPS_A_CHUNK;
-        let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
+        let (mut kept, mut singles) = (KeptAnswers::default(), Vec::new());
         batch(keys, &mut |answers| match answers {
             Answers::Small(small) if kept.keep(small) => {}
             Answers::Small(small) => small.each(|number, value| {
-                others.push((number, Ok(value.map(Value::from))));
+                singles.push((number, Ok(value.map(Value::from))));
             }),
             Answers::One(number, outcome) => {
-                others.push((number, outcome.map(|value| value.map(Value::from))));
+                singles.push((number, outcome.map(|value| value.map(Value::from))));
             }
         });
         done(Answers::Small(kept.behind(first)));
-        for (number, outcome) in &others {
+        for (number, outcome) in &singles {
             let outcome = match outcome {
                 Ok(value) => Ok(value.as_deref()),
                 Err(error) => Err(error.clone()),
@@ -152,15 +152,15 @@ pub(crate) fn run_batch(
     if waits == Waits::Never {
         return batch(done);
     }
-    let (mut kept, mut others) = (KeptAnswers::default(), Vec::new());
+    let (mut kept, mut singles) = (KeptAnswers::default(), Vec::new());
     batch(&mut |answers| match answers {
         Outcomes::Small(small) if kept.keep(small) => {}
         answers => answers.each_of(operations, |number, outcome| {
-            others.push((number, outcome.map(Outcome::detached)));
+            singles.push((number, outcome.map(Outcome::detached)));
         }),
     });
     done(Outcomes::Small(kept.behind(0)));
-    for (number, outcome) in others {
+    for (number, outcome) in singles {
         done(Outcomes::One(number, outcome));
     }
 }

@@ -149,8 +149,8 @@ impl Settings {
         let matches = parse(&mut entries.iter()).map_err(|error| {
             // An entry is to blame without which this is not what is wrong.
             let blamed = file.as_ref().zip(entries.iter().find(|blamed| {
-                let mut others = entries.iter().filter(|entry| entry.key != blamed.key);
-                match parse(&mut others) {
+                let mut remaining = entries.iter().filter(|entry| entry.key != blamed.key);
+                match parse(&mut remaining) {
                     Ok(_) => true,
                     Err(other) => what_is_wrong(&other) != what_is_wrong(&error),
                 }

@@ -30,8 +30,8 @@ impl<E: Endpoint> Transaction<'_, E> {
         let mut parts = self.parts()?;
         let home = home_of(lock).unwrap_or(0);
         let home_part = parts.remove(&home).unwrap_or_default();
-        let others: Vec<_> = parts.into_iter().collect();
-        match self.database.decide(lock, &home_part, &others).await {
+        let other_parts: Vec<_> = parts.into_iter().collect();
+        match self.database.decide(lock, &home_part, &other_parts).await {
             Ok(OwnerStatus::Done) => {}
             Ok(OwnerStatus::Aborted) => return Err(TxnError::LeaseOver { lock }),
             Ok(OwnerStatus::Full) => {
@@ -46,11 +46,11 @@ impl<E: Endpoint> Transaction<'_, E> {
             Err(error) => return Err(error.into()),
         }
         // It is committed: whatever fails from now on, those that meet its locks finish it.
-        let finishes = others.iter();
+        let finishes = other_parts.iter();
         let finishes = finishes.map(|(node, part)| self.database.finish(*node, lock, part));
         let mut is_finished = true;
         window(WINDOW, finishes, |_, end| is_finished &= end.is_ok()).await;
-        if is_finished && !others.is_empty() {
+        if is_finished && !other_parts.is_empty() {
             self.database.note_done(lock);
         }
         Ok(())

@@ -336,18 +336,18 @@ impl<E: Endpoint> Database<E> {
         &self,
         lock: Lock,
         home_part: &[u8],
-        others: &[(u8, Vec<u8>)],
+        other_parts: &[(u8, Vec<u8>)],
     ) -> Result<OwnerStatus, RpcError> {
         let home = home_of(lock).unwrap_or(0);
         let known = &self.nodes[usize::from(home)].done;
         let most = known.borrow().len().min(MOST_DONE);
         let done = known.borrow_mut().drain(..most).collect();
-        let others = others.iter().map(|(node, part)| (*node, &**part));
+        let other_parts = other_parts.iter().map(|(node, part)| (*node, &**part));
         let request = OwnerRequest::Decide {
             lock,
             done,
             home_part,
-            others: others.collect(),
+            other_parts: other_parts.collect(),
         };
         let reply = self.call(home, &request, 1).await;
         if reply.is_err()

@@ -242,14 +242,14 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
         },
     );
     let part = [0; 400];
-    let others = [(1, &part[..])];
+    let other_parts = [(1, &part[..])];
     for (client, table, ends) in [
         (&holder, TABLES[0], [OwnerStatus::Done, OwnerStatus::Full]),
         (&other, TABLES[1], [OwnerStatus::Done, OwnerStatus::Full]),
     ] {
         for (number, expected) in ends.into_iter().enumerate() {
             let lock = node.lock(client, table, &[number as u8]);
-            let end = node.turn(client, |mut turn| turn.decide(lock, &[], &others));
+            let end = node.turn(client, |mut turn| turn.decide(lock, &[], &other_parts));
             assert_eq!(end, Ok(expected));
         }
     }

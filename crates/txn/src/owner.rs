@@ -75,12 +75,12 @@ fn answer(
             lock,
             done,
             home_part,
-            others,
+            other_parts,
         } => {
             for done in done {
                 turn.forget(done, None);
             }
-            turn.decide(lock, home_part, &others)?
+            turn.decide(lock, home_part, &other_parts)?
         }
         OwnerRequest::Commit {
             lock,

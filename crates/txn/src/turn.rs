@@ -491,7 +491,7 @@ impl<'t> RequestTurn<'t> {
         &mut self,
         lock: Lock,
         home_part: &[u8],
-        others: &[(u8, &[u8])],
+        other_parts: &[(u8, &[u8])],
     ) -> Result<OwnerStatus, Fault> {
         let writes = writes_of(home_part).ok_or(Fault::Refused(MALFORMED))?;
         #[cfg(test)]
@@ -516,12 +516,14 @@ impl<'t> RequestTurn<'t> {
                 return Ok(OwnerStatus::Aborted);
             }
         }
-        if !others.is_empty() {
-            let bytes = others.iter().map(|(_, part)| part.len()).sum();
+        if !other_parts.is_empty() {
+            let bytes = other_parts.iter().map(|(_, part)| part.len()).sum();
             if self.books.is_crowded || !self.has_room_for(bytes) {
                 return Ok(OwnerStatus::Full);
             }
-            let parts = others.iter().map(|(node, part)| (*node, (*part).into()));
+            let parts = other_parts
+                .iter()
+                .map(|(node, part)| (*node, (*part).into()));
             let decided = Decided {
                 since: self.now,
                 grant: self.grant(),

@@ -54,7 +54,7 @@ pub(crate) enum OwnerRequest<'b> {
         /// Transactions whose parts have all been applied: their decisions may be forgotten.
         done: Vec<Lock>,
         home_part: &'b [u8],
-        others: Vec<(u8, &'b [u8])>,
+        other_parts: Vec<(u8, &'b [u8])>,
     },
     /// Commit a transaction that has no lock, and has read and changes keys of this node only: if
     /// all that it has read is still so, and nobody holds a key of it.
@@ -288,14 +288,14 @@ impl<'b> OwnerRequest<'b> {
                 lock,
                 done,
                 home_part,
-                others,
+                other_parts,
             } => {
                 to.byte(2).word(lock.word()).half(done.len() as u16);
                 done.iter().for_each(|done| {
                     to.word(done.word());
                 });
                 to.word(home_part.len() as u64).bytes(home_part);
-                for (node, part) in others {
+                for (node, part) in other_parts {
                     to.byte(*node).word(part.len() as u64).bytes(part);
                 }
                 &mut to
@@ -348,15 +348,15 @@ impl<'b> OwnerRequest<'b> {
                 let done = from.half()?;
                 let done: Option<_> = (0..done).map(|_| from.lock()).collect();
                 let (done, home_part) = (done?, from.part()?);
-                let mut others = Vec::new();
+                let mut other_parts = Vec::new();
                 while !from.0.is_empty() {
-                    others.push((from.byte()?, from.part()?));
+                    other_parts.push((from.byte()?, from.part()?));
                 }
                 Self::Decide {
                     lock,
                     done,
                     home_part,
-                    others,
+                    other_parts,
                 }
             }
             3 => Self::Finish {
@@ -457,7 +457,7 @@ mod tests {
                 lock,
                 done: vec![lock, lock],
                 home_part: &part,
-                others: vec![(3, &part), (4, b"")],
+                other_parts: vec![(3, &part), (4, b"")],
             },
             OwnerRequest::Commit {
                 lock,

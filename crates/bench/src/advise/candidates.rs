@@ -192,8 +192,8 @@ impl SchemeCandidate {
             ),
             Self::Race => "race".into(),
             Self::Duo { kind, readers } => {
-                let who = if *readers { "" } else { ", writer alone" };
-                format!("duo, {}{who}", kind_name(kind))
+                let readers_note = if *readers { "" } else { ", writer alone" };
+                format!("duo, {}{readers_note}", kind_name(kind))
             }
         }
     }

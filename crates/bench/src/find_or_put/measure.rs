@@ -23,12 +23,12 @@ pub fn measure(
     options: &Options,
     ranks: &mut dyn Ranks,
     set: &mut dyn Limited,
-    others: &mut [&mut dyn Subject],
-    who: &str,
+    rivals: &mut [&mut dyn Subject],
+    worker: &str,
     progress: Progress<'_>,
 ) -> Result<Vec<BenchRow>> {
     options.check()?;
-    let names = std::iter::once(set.name()).chain(others.iter().map(|other| other.name()));
+    let names = std::iter::once(set.name()).chain(rivals.iter().map(|other| other.name()));
     let mut samples = RunSamples::new(options, names.map(str::to_owned).collect());
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
     random.set_stream(ranks.rank() as u64);
@@ -36,18 +36,18 @@ pub fn measure(
         for (of_mix, mix) in options.mixes.iter().enumerate() {
             let of = options.repetitions;
             progress(&format!("repetition {repetition} of {of}, {mix}"));
-            for number in 0..=others.len() {
+            for number in 0..=rivals.len() {
                 let mut filling = FillingSet {
                     options,
                     mix: *mix,
                     present: 0,
                 };
-                let subject = subject_of(number, set, others);
+                let subject = subject_of(number, set, rivals);
                 subject.renew(ranks.rank())?;
                 ranks.meet()?;
                 subject.open()?;
                 for (of_load, load) in options.loads.iter().enumerate() {
-                    let subject = subject_of(number, set, others);
+                    let subject = subject_of(number, set, rivals);
                     let (rate, full) = filling.measure(*load, ranks, subject, &mut random)?;
                     samples.add(of_mix, of_load, number, rate);
                     samples.refused(of_mix, of_load, number, full);
@@ -55,32 +55,32 @@ pub fn measure(
                         let swaps = filling.operations(*load).div_ceil(ranks.ranks() as u64);
                         let swap = set.swaps(swaps as usize, &mut random);
                         let limit = timed(ranks, swaps, swap)?;
-                        samples.add(of_mix, of_load, others.len() + 1, limit);
+                        samples.add(of_mix, of_load, rivals.len() + 1, limit);
                     }
                 }
             }
         }
     }
-    Ok(samples.rows(options, &counted(ranks.ranks(), who), set.memory()))
+    Ok(samples.rows(options, &counted(ranks.ranks(), worker), set.memory()))
 }
 
 /// The set, or one of the others.
 fn subject_of<'s>(
     number: usize,
     set: &'s mut dyn Limited,
-    others: &'s mut [&mut dyn Subject],
+    rivals: &'s mut [&mut dyn Subject],
 ) -> &'s mut dyn Subject {
     match number.checked_sub(1) {
         None => set,
-        Some(other) => others[other],
+        Some(other) => rivals[other],
     }
 }
 
-pub(super) fn counted(ranks: usize, who: &str) -> String {
+pub(super) fn counted(ranks: usize, worker: &str) -> String {
     match ranks {
-        1 => format!("1 {who}"),
-        _ if who.ends_with('s') => format!("{ranks} {who}es"),
-        _ => format!("{ranks} {who}s"),
+        1 => format!("1 {worker}"),
+        _ if worker.ends_with('s') => format!("{ranks} {worker}es"),
+        _ => format!("{ranks} {worker}s"),
     }
 }
 

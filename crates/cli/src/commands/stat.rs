@@ -473,13 +473,13 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
     }
     rows.push(("read size", read_size(table)));
     if table.scheme().one_writer() {
-        let nobody = || match table.is_sealed() {
+        let no_writer = || match table.is_sealed() {
             true => "none: the table is sealed".into(),
             false => "none: the next to write may".into(),
         };
         rows.push((
             "writer",
-            writer.map_or_else(nobody, |mark| format!("client {mark}")),
+            writer.map_or_else(no_writer, |mark| format!("client {mark}")),
         ));
     }
     if counts.heap_bytes > 0 {

@@ -149,10 +149,10 @@ impl<R: Read> CsvReader<R> {
 
     /// All columns but the key: as it is if there is one, as a row if there are more.
     fn rest(&self) -> std::result::Result<Vec<u8>, String> {
-        let mut others = (0..self.row.len()).filter(|column| *column != self.key);
+        let mut columns = (0..self.row.len()).filter(|column| *column != self.key);
         match self.row.len() {
             0 | 1 => Err("1 column; a key and a value are needed".into()),
-            2 => Ok(others
+            2 => Ok(columns
                 .next()
                 .map_or_else(Vec::new, |column| self.row[column].to_vec())),
             _ => {
@@ -160,7 +160,7 @@ impl<R: Read> CsvReader<R> {
                     .delimiter(self.delimiter)
                     .buffer_capacity(256)
                     .from_writer(Vec::new());
-                let written = writer.write_record(others.map(|column| &self.row[column]));
+                let written = writer.write_record(columns.map(|column| &self.row[column]));
                 written.map_err(|error| error.to_string())?;
                 let mut row = writer.into_inner().map_err(|error| error.to_string())?;
                 row.pop();

@@ -76,8 +76,8 @@ impl Model for Filter {
                     set(next, self.last_at(level), NUMBER, me as u64);
                 }
                 WAITING => {
-                    let mut others = (0..self.processes).filter(|other| *other != me);
-                    let first = others.all(|other| Self::level(state, other) < level);
+                    let mut processes = (0..self.processes).filter(|other| *other != me);
+                    let first = processes.all(|other| Self::level(state, other) < level);
                     let last = get(state, self.last_at(level), NUMBER);
                     if !first && last == me as u64 {
                         continue;

@@ -322,8 +322,8 @@ impl<L: NetworkPeer> Peers<L> {
 
     /// Checks that no other node has the incarnation that this one has now.
     fn check_unique(&self, node: NodeId, peer: &L, incarnation: u64) -> Result<()> {
-        let others = (0..).zip(self.iter());
-        for (_, other) in others.filter(|(other, _)| *other != node.0) {
+        let peers = (0..).zip(self.iter());
+        for (_, other) in peers.filter(|(other, _)| *other != node.0) {
             let other = other.borrow();
             if incarnation != 0 && other.info().incarnation == incarnation {
                 return Err(FabricError::DuplicateNode {

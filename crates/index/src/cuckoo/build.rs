@@ -189,8 +189,8 @@ impl<E: Endpoint> CuckooTable<E> {
                     break;
                 }
                 let occupant = plan.slots[plan.index(bucket, slot)];
-                let others = self.layout.buckets_of(plan.hashes[occupant as usize]);
-                for other in others.as_slice() {
+                let buckets = self.layout.buckets_of(plan.hashes[occupant as usize]);
+                for other in buckets.as_slice() {
                     if seen.insert(*other) {
                         queue.push_back((*other, Some((at, slot))));
                     }

@@ -35,7 +35,7 @@ type Others = [u32; MOST_WAYS - 1];
 pub(super) struct CuckooGraph {
     bucket_slots: usize,
     /// The length of `Others` in use: hash functions less one.
-    others: usize,
+    alternatives: usize,
     /// By slot, the other buckets of its record.
     edges: Box<[u32]>,
     closed: ClosedSets,
@@ -53,11 +53,11 @@ struct GraphNode {
 impl CuckooGraph {
     /// That of an empty table.
     pub(super) fn new(layout: &CuckooLayout) -> Self {
-        let others = layout.ways as usize - 1;
+        let alternatives = layout.ways as usize - 1;
         Self {
             bucket_slots: layout.bucket_slots as usize,
-            others,
-            edges: vec![VACANT; layout.slots() as usize * others].into(),
+            alternatives,
+            edges: vec![VACANT; layout.slots() as usize * alternatives].into(),
             closed: ClosedSets::new(layout.buckets as usize),
             reached: Vec::new(),
         }
@@ -80,9 +80,9 @@ impl CuckooGraph {
 
     /// Notes that a slot has a record with these buckets.
     pub(super) fn fill(&mut self, place: CuckooSlot, candidates: &CandidateBuckets) {
-        let others = others_of(candidates, place.bucket);
-        let count = self.others;
-        self.edge_mut(place).copy_from_slice(&others[..count]);
+        let alternatives = others_of(candidates, place.bucket);
+        let count = self.alternatives;
+        self.edge_mut(place).copy_from_slice(&alternatives[..count]);
     }
 
     /// Notes that a slot has a record of which nothing is known.
@@ -110,10 +110,10 @@ impl CuckooGraph {
 
     /// Whether a key with these buckets may be in one of them. It is not, if not.
     pub(super) fn may_hold(&self, bucket: u64, candidates: &CandidateBuckets) -> bool {
-        let others = others_of(candidates, bucket);
+        let alternatives = others_of(candidates, bucket);
         (0..self.bucket_slots).any(|slot| {
             let edge = self.edge(CuckooSlot { bucket, slot });
-            edge[0] == UNKNOWN || *edge == others[..self.others]
+            edge[0] == UNKNOWN || *edge == alternatives[..self.alternatives]
         })
     }
 
@@ -168,7 +168,7 @@ impl CuckooGraph {
                 return Some((place, at));
             }
             for slot in 0..self.bucket_slots {
-                for other in 0..self.others {
+                for other in 0..self.alternatives {
                     let other = self.edge(CuckooSlot { bucket, slot })[other];
                     if other < UNKNOWN {
                         self.reach(other, Some((at as u32, slot as u32)), search, &mut met);
@@ -196,32 +196,32 @@ impl CuckooGraph {
 
     fn edge(&self, place: CuckooSlot) -> &[u32] {
         let first = self.first_of(place);
-        &self.edges[first..first + self.others]
+        &self.edges[first..first + self.alternatives]
     }
 
     fn edge_mut(&mut self, place: CuckooSlot) -> &mut [u32] {
         let first = self.first_of(place);
-        &mut self.edges[first..first + self.others]
+        &mut self.edges[first..first + self.alternatives]
     }
 
     const fn first_of(&self, CuckooSlot { bucket, slot }: CuckooSlot) -> usize {
-        (bucket as usize * self.bucket_slots + slot) * self.others
+        (bucket as usize * self.bucket_slots + slot) * self.alternatives
     }
 }
 
 fn others_of(candidates: &CandidateBuckets, bucket: u64) -> Others {
-    let mut others = [bucket as u32; MOST_WAYS - 1];
+    let mut alternatives = [bucket as u32; MOST_WAYS - 1];
     let elsewhere = candidates
         .as_slice()
         .iter()
         .filter(|other| **other != bucket);
     let mut count = 0;
-    for (other, elsewhere) in others.iter_mut().zip(elsewhere) {
+    for (other, elsewhere) in alternatives.iter_mut().zip(elsewhere) {
         *other = *elsewhere as u32;
         count += 1;
     }
-    others[..count].sort_unstable();
-    others
+    alternatives[..count].sort_unstable();
+    alternatives
 }
 
 #[cfg(test)]

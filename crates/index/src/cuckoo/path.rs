@@ -141,11 +141,11 @@ impl<E: Endpoint> CuckooTable<E> {
             let from = (first + index / slots, index % slots);
             let here = level[index / slots].bucket.number;
             let candidates = hash.map(|hash| self.layout.buckets_of(hash));
-            let others = candidates
+            let alternatives = candidates
                 .iter()
                 .flat_map(|candidates| candidates.as_slice());
             ways.extend(
-                others
+                alternatives
                     .filter(|other| **other != here)
                     .map(|other| (*other, from)),
             );

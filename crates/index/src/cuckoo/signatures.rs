@@ -33,8 +33,8 @@ impl SignatureWord {
 
     /// The word with this signature at a position; 0 frees it.
     pub(super) const fn with(self, position: usize, signature: u8) -> Self {
-        let others = self.0 & !((u8::MAX as u64) << Self::shift(position));
-        Self(others | (signature as u64) << Self::shift(position))
+        let kept = self.0 & !((u8::MAX as u64) << Self::shift(position));
+        Self(kept | (signature as u64) << Self::shift(position))
     }
 
     /// Whether no record is in the bucket.

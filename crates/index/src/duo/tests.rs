@@ -102,14 +102,14 @@ fn a_step_of_growth_leaves_what_others_hold_for_later() {
         fill(&table, 600).await;
         table.grow(&bed.memory, 2).await.unwrap();
         let before = table.unsplit();
-        let others = table.locks.take(&[3]).await;
+        let bucket = table.locks.take(&[3]).await;
         let held = table.locks.take(&[GROWTH_LOCK]).await;
         let stepping = table.endpoint.timeout(LONG, table.split_piece(&held, 0));
         stepping.await.expect("it waits for nobody").unwrap();
         drop(held);
         assert!(table.unsplit() < before);
         assert!(table.index.borrow().to_split(3).is_some());
-        drop(others);
+        drop(bucket);
         table.sweep().await.unwrap();
         assert_eq!(table.unsplit(), 0);
     });
@@ -124,11 +124,11 @@ fn who_sweeps_holds_nothing_while_it_waits() {
         fill(&table, 600).await;
         table.grow(&bed.memory, 2).await.unwrap();
         let buckets = table.unsplit();
-        let others = table.locks.take(&[3]).await;
+        let bucket = table.locks.take(&[3]).await;
         let looking = async {
             table.endpoint.sleep(LONG).await;
             assert_eq!(table.unsplit(), 1);
-            drop(others);
+            drop(bucket);
             assert!((0..2 * buckets).all(|bucket| !table.locks.is_held(bucket)));
         };
         let (swept, ()) = both(table.split_rest(8), looking).await;

@@ -338,8 +338,8 @@ impl<E: Endpoint> Heap<E> {
         }
         let behind = word.behind(first);
         let mut claimed = vec![false; words.len() - 1];
-        let others = (first + 1..).zip(&words[1..]);
-        let swaps = others.map(|(page, free)| self.swap_word(page, *free, behind));
+        let following = (first + 1..).zip(&words[1..]);
+        let swaps = following.map(|(page, free)| self.swap_word(page, *free, behind));
         let mut failed = Ok(());
         window(WIDTH, swaps, |at, swapped| match swapped {
             Ok(swapped) => claimed[at] = swapped,

@@ -87,14 +87,14 @@ impl<E: Endpoint> Writes<'_, E> {
         &self,
         of: &mut RaceWriteState,
     ) -> Result<Option<NextStep<RaceWriteSlowPath>>> {
-        let others: Vec<SlotWord> = self.rivals(of).collect();
+        let rivals: Vec<SlotWord> = self.rivals(of).collect();
         let goes_first = |other: &SlotWord| other.0 < of.slot && !of.rivals.met.contains(other);
-        if others.iter().any(goes_first) {
+        if rivals.iter().any(goes_first) {
             self.table.worked(|work| work.yielded += 1);
-            (of.rivals.met, of.rivals.wait) = (others, true);
+            (of.rivals.met, of.rivals.wait) = (rivals, true);
             return Ok(Some(self.give_way(of)));
         }
-        let are_undone = self.table.undo_all(of.leaf, others).await?;
+        let are_undone = self.table.undo_all(of.leaf, rivals).await?;
         Ok(are_undone.then(|| Self::become_live(of)))
     }
 

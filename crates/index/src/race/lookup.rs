@@ -208,7 +208,7 @@ impl<E: Endpoint> RaceTable<E> {
                     return NextStep::Found(ValueLocation::Bytes { piece, bytes });
                 }
                 Some(record) if self.may_stand_at(record.key, slot, word) => {
-                    search.learnt.others.push(block);
+                    search.learnt.foreign.push(block);
                 }
                 _ => unclear = Some(slot),
             }

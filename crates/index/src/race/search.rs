@@ -19,7 +19,7 @@ use farslot_fabric::Endpoint;
 pub(super) struct Learnt {
     pub(super) attempts: RestartCounts,
     /// Records with the key's tag that are those of other keys.
-    pub(super) others: Vec<BlockRef>,
+    pub(super) foreign: Vec<BlockRef>,
 }
 
 impl Learnt {
@@ -27,7 +27,7 @@ impl Learnt {
     #[inline]
     pub(super) fn forget(&mut self) {
         self.attempts = RestartCounts::default();
-        self.others.clear();
+        self.foreign.clear();
     }
 }
 
@@ -54,7 +54,7 @@ impl<E: Endpoint> RaceTable<E> {
                 let is_live = |(_, word): &SlotWord| {
                     word.state() == State::Live
                         && word.tag() == key.tag
-                        && !learnt.others.contains(&word.block())
+                        && !learnt.foreign.contains(&word.block())
                 };
                 marked.clear();
                 marked.extend(view.words().filter(is_live));

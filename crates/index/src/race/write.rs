@@ -421,7 +421,7 @@ impl<E: Endpoint> Writes<'_, E> {
         of.candidates.clear();
         for (slot, word) in &of.seen.marked {
             let is_live = word.is_live_at(of.leaf.depth, key.tag);
-            if is_live && !of.learnt.others.contains(&word.block()) {
+            if is_live && !of.learnt.foreign.contains(&word.block()) {
                 of.candidates.push((*slot, *word));
             }
         }
@@ -471,7 +471,7 @@ impl<E: Endpoint> Writes<'_, E> {
                     None => return self.at_record(write, of, (slot, word), (piece, record)),
                 },
                 Some(record) if self.table.may_stand_at(record.key, slot, word) => {
-                    of.learnt.others.push(block);
+                    of.learnt.foreign.push(block);
                 }
                 _ => unclear = Some(slot),
             }

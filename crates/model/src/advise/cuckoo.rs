@@ -43,9 +43,9 @@ pub fn cuckoo_lookup(
         }
         // In mapped memory nothing is gained by fetching all before the first is looked at.
         CuckooReads::Parallel if costs.in_place.is_some() => {
-            let others = costs.batch(ways - 1, bytes);
-            let hit = costs.transfer(bytes) + others * (1.0 - places.in_first_bucket);
-            (hit, costs.transfer(bytes) + others)
+            let further = costs.batch(ways - 1, bytes);
+            let hit = costs.transfer(bytes) + further * (1.0 - places.in_first_bucket);
+            (hit, costs.transfer(bytes) + further)
         }
         CuckooReads::Parallel => {
             let all = costs.batch(ways, bytes);

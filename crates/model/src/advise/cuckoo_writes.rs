@@ -59,7 +59,7 @@ impl CuckooSlots {
     }
 
     /// Keys in the buckets of another.
-    fn others(&self) -> f64 {
+    fn foreign_keys(&self) -> f64 {
         let shape = self.places.shape;
         f64::from(shape.ways * shape.bucket_slots) * self.places.load
     }
@@ -132,7 +132,7 @@ impl CuckooSlots {
 pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut looked = slots.key_buckets(costs);
     if let Some(records) = slots.records {
-        looked = looked + records.in_vain(costs, slots.others(), false);
+        looked = looked + records.in_vain(costs, slots.foreign_keys(), false);
     }
     let insertions = &slots.places.insertions;
     // Most of them are alike.
@@ -152,8 +152,8 @@ pub fn cuckoo_put(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
 pub fn cuckoo_update(costs: &VerbCosts, slots: &CuckooSlots) -> Work {
     let mut found = slots.key_buckets(costs);
     if let Some(records) = slots.records {
-        let others = slots.others() - 1.0;
-        found = found + records.found(costs) + records.in_vain(costs, others, true);
+        let foreign_keys = slots.foreign_keys() - 1.0;
+        found = found + records.found(costs) + records.in_vain(costs, foreign_keys, true);
     }
     let swap = costs.atomic();
     found

@@ -55,9 +55,9 @@ impl DuoSlots {
     /// that is full (paper 001, section IV).
     #[must_use]
     pub fn false_matches(&self) -> f64 {
-        let others = 2.0 * f64::from(self.bucket_slots) * self.load;
+        let candidates = 2.0 * f64::from(self.bucket_slots) * self.load;
         // No fingerprint is 0.
-        others / (2f64.powi(self.fingerprint_bits as i32) - 1.0)
+        candidates / (2f64.powi(self.fingerprint_bits as i32) - 1.0)
     }
 
     /// The READ of a slot, and of its record if that is elsewhere.

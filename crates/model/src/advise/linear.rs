@@ -44,7 +44,7 @@ impl LinearSlots {
 
     /// Slots of other keys of which a lookup compares a part of the hash: up to where it ends, but
     /// all that were read where those that look alike are read together.
-    fn others(
+    fn foreign_keys(
         &self,
         table: TableLoad,
         distances: &ProbeDistribution,
@@ -81,7 +81,7 @@ pub fn linear_lookup(
     let share = workload.hit_ratio();
     let missing = |met: f64, distances: &ProbeDistribution| {
         let together = records.is_some_and(|records| records.together);
-        slots.others(table, distances, together, met)
+        slots.foreign_keys(table, distances, together, met)
     };
     let misses = slots.miss(table);
     let mut miss = slots.read(costs, &misses);

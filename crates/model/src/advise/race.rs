@@ -215,9 +215,9 @@ mod tests {
         assert!((half.others_to_miss - 24.0 * 0.5).abs() < 0.05, "{half:?}");
         for load in [0.75, 0.9] {
             let (places, read) = (places(load), 32.0 * load);
-            let others = places.others_to_miss;
-            assert!((0.75 * read..read).contains(&others), "{places:?}");
-            assert!((others - places.others_to_hit).abs() < 2.0, "{places:?}");
+            let looked_at = places.others_to_miss;
+            assert!((0.75 * read..read).contains(&looked_at), "{places:?}");
+            assert!((looked_at - places.others_to_hit).abs() < 2.0, "{places:?}");
         }
     }
 

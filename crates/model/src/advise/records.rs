@@ -61,13 +61,13 @@ impl OutOfBand {
     }
 
     /// The READs of records that are not, where a lookup looks at the slots of so many other keys.
-    pub(super) fn in_vain(&self, costs: &VerbCosts, others: f64, hit: bool) -> Work {
+    pub(super) fn in_vain(&self, costs: &VerbCosts, compared: f64, hit: bool) -> Work {
         let one = costs.transfer(self.bytes / self.reads);
         let one = if self.together && hit {
             one.waited_for(costs.post_ns)
         } else {
             one
         };
-        one * (others.max(0.0) * self.share * self.false_match)
+        one * (compared.max(0.0) * self.share * self.false_match)
     }
 }

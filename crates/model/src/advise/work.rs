@@ -63,7 +63,7 @@ impl VerbCosts {
     /// [`ModelError::Nic`] with the first that is not.
     pub fn validate(&self) -> Result<(), ModelError> {
         self.nic.validate()?;
-        let others = [
+        let named = [
             ("atomic_ns", self.atomic_ns),
             ("post_ns", self.post_ns),
             ("gather_piece_ns", self.gather_piece_ns.unwrap_or(0.0)),
@@ -74,7 +74,7 @@ impl VerbCosts {
                 self.in_place.map_or(0.0, |costs| costs.atomic_ns),
             ),
         ];
-        match others
+        match named
             .into_iter()
             .find(|(_, ns)| !(ns.is_finite() && *ns >= 0.0))
         {

@@ -189,9 +189,9 @@ impl Fingerprints {
         let lost = |n: f64| {
             let pinned = self.pinned(n, slots);
             let in_bucket = n / 2.0;
-            let others = at_most(in_bucket, slots) - pinned;
+            let unpinned = at_most(in_bucket, slots) - pinned;
             pinned / values
-                + others.max(0.0) / values * (n / values)
+                + unpinned.max(0.0) / values * (n / values)
                 + in_bucket / values.powi(2)
                 + self.met(in_bucket).powi(2) * n / values
         };

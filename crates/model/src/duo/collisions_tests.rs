@@ -39,8 +39,8 @@ fn different(sharing: &[usize]) -> usize {
 
 /// The chance that keys share fingerprints so, of which there are so many.
 fn chance(sharing: &[usize], values: f64) -> f64 {
-    let others = (0..different(sharing)).map(|met| values - met as f64);
-    others.product::<f64>() / values.powi(sharing.len() as i32)
+    let factors = (0..different(sharing)).map(|met| values - met as f64);
+    factors.product::<f64>() / values.powi(sharing.len() as i32)
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn not_resolved(primary: &[usize], backup: &[usize], is_second: &[usize]) -> usi
         let twin =
             (0..new).find(|key| is(*key, Stands::ByPrimary) && primary[*key] == primary[new]);
         let alone = |of: usize, but: usize| {
-            let mut others = (0..new).filter(|key| *key != but && is(*key, Stands::ByPrimary));
-            others.all(|key| second[key] || backup[key] != backup[of])
+            let mut rivals = (0..new).filter(|key| *key != but && is(*key, Stands::ByPrimary));
+            rivals.all(|key| second[key] || backup[key] != backup[of])
         };
         let (how, gives_way) = match twin {
             _ if by_backup => (Stands::Nowhere, None),

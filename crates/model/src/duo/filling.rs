@@ -94,7 +94,7 @@ impl Array {
         let both = |sums: &mut Vec<f64>, addends: &Vec<f64>| {
             sums.iter_mut()
                 .zip(addends)
-                .for_each(|(this, that)| *this += by * that);
+                .for_each(|(near, far)| *near += by * far);
         };
         both(&mut self.with, &other.with);
         both(&mut self.loose, &other.loose);
@@ -214,7 +214,7 @@ impl Flow<'_> {
             return;
         }
         let part = records / buckets;
-        let (this, that) = (&self.state.arrays[array], &self.state.arrays[1 - array]);
+        let (near, far) = (&self.state.arrays[array], &self.state.arrays[1 - array]);
         let [first, second] = &mut self.change.arrays;
         let (change, other_change) = if array == 0 {
             (first, second)
@@ -224,10 +224,10 @@ impl Flow<'_> {
         change.with[load] -= records;
         change.with[load + 1] += records;
         for of_other in 0..=self.d {
-            let held = part * this.records[load][of_other];
+            let held = part * near.records[load][of_other];
             change.records[load][of_other] -= held;
             change.records[load + 1][of_other] += held;
-            let pointing = part * that.records[of_other][load];
+            let pointing = part * far.records[of_other][load];
             other_change.records[of_other][load] -= pointing;
             other_change.records[of_other][load + 1] += pointing;
         }
@@ -241,8 +241,8 @@ impl Flow<'_> {
     /// Notes buckets of an array that become full, and whether the record that fills them is not
     /// pinned.
     fn begin_full(&mut self, array: usize, buckets: f64, last_is_loose: bool) {
-        let others = self.d - 1;
-        let records = &self.state.arrays[array].records[others];
+        let remaining = self.d - 1;
+        let records = &self.state.arrays[array].records[remaining];
         let all: f64 = records.iter().sum();
         let loose: f64 = records[..self.d].iter().sum();
         let chance = if all > 0.0 {
@@ -252,11 +252,11 @@ impl Flow<'_> {
         };
         let begun = &mut self.change.arrays[array].loose[usize::from(last_is_loose)..];
         let mut ways = 1.0;
-        for (of_others, share) in begun.iter_mut().enumerate().take(others + 1) {
+        for (of_others, share) in begun.iter_mut().enumerate().take(remaining + 1) {
             let kept =
-                chance.powi(of_others as i32) * (1.0 - chance).powi((others - of_others) as i32);
+                chance.powi(of_others as i32) * (1.0 - chance).powi((remaining - of_others) as i32);
             *share += buckets * ways * kept;
-            ways *= (others - of_others) as f64 / (of_others + 1) as f64;
+            ways *= (remaining - of_others) as f64 / (of_others + 1) as f64;
         }
     }
 
@@ -269,19 +269,19 @@ impl Flow<'_> {
         let of_first = stuck[1] * (full - stuck[0]);
         self.change.lost += stuck[0] * stuck[1];
         for (array, keys, both) in [(1, of_second, full), (0, of_first, stuck[1])] {
-            let this = &self.state.arrays[array];
-            let loose: f64 = this.records[self.d][..self.d].iter().sum();
+            let near = &self.state.arrays[array];
+            let loose: f64 = near.records[self.d][..self.d].iter().sum();
             if loose <= 0.0 || keys <= 0.0 {
                 continue;
             }
             for unpinned in 1..=self.d {
-                let moved = both * this.loose[unpinned];
+                let moved = both * near.loose[unpinned];
                 let change = &mut self.change.arrays[array].loose;
                 change[unpinned] -= moved;
                 change[unpinned - 1] += moved;
             }
             for other in 0..self.d {
-                let moved = keys * this.records[self.d][other] / loose;
+                let moved = keys * near.records[self.d][other] / loose;
                 let change = &mut self.change.arrays[array].records[self.d];
                 change[other] -= moved;
                 change[self.d] += moved;
@@ -294,17 +294,17 @@ impl Flow<'_> {
     /// then.
     fn pin(&mut self) {
         for array in [0, 1] {
-            let (this, that) = (&self.state.arrays[array], &self.state.arrays[1 - array]);
-            let loose: f64 = this.records[self.d][..self.d].iter().sum();
-            let nearly_full = that.with[self.d - 1];
+            let (near, far) = (&self.state.arrays[array], &self.state.arrays[1 - array]);
+            let loose: f64 = near.records[self.d][..self.d].iter().sum();
+            let nearly_full = far.with[self.d - 1];
             if loose <= 0.0 || nearly_full <= 0.0 {
                 continue;
             }
             let chance =
-                self.filled[1 - array] / nearly_full * this.records[self.d][self.d - 1] / loose;
+                self.filled[1 - array] / nearly_full * near.records[self.d][self.d - 1] / loose;
             let change = &mut self.change.arrays[array].loose;
             for unpinned in 1..=self.d {
-                let pinned = chance * unpinned as f64 * this.loose[unpinned];
+                let pinned = chance * unpinned as f64 * near.loose[unpinned];
                 change[unpinned] -= pinned;
                 change[unpinned - 1] += pinned;
             }

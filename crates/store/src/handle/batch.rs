@@ -74,7 +74,7 @@ pub(super) struct RequestBatch {
     bytes: Vec<u8>,
     call: Option<Call>,
     /// Operations that are more than a get.
-    others: usize,
+    writes: usize,
     /// Requests that nobody waits for any more.
     dropped: usize,
 }
@@ -116,7 +116,7 @@ impl RequestBatch {
                     parts += 1;
                     &[]
                 });
-                self.others += usize::from(!matches!(operation, Operation::Get(_)));
+                self.writes += usize::from(!matches!(operation, Operation::Get(_)));
                 (Some(make_of(&operation)), ends)
             }
             None => (None, [0; 3]),
@@ -147,7 +147,7 @@ impl RequestBatch {
 
     /// Whether all operations are gets.
     pub(super) fn are_gets(&self) -> bool {
-        self.others == 0
+        self.writes == 0
     }
 
     /// The operations with their numbers, but for puts of records that live for a while.
@@ -180,7 +180,7 @@ impl RequestBatch {
     fn clear(&mut self) {
         self.entries.clear();
         clear_bytes(&mut self.bytes);
-        (self.call, self.others, self.dropped) = (None, 0, 0);
+        (self.call, self.writes, self.dropped) = (None, 0, 0);
     }
 }
 

@@ -73,12 +73,12 @@ pub(crate) async fn create<E: Endpoint>(
     records[usize::from(order[0].0)] = Some(make(order[0]).await?);
 
     let (mut failed, rest) = (None, &order[1..]);
-    let others = rest.iter().map(|node| async {
+    let creations = rest.iter().map(|node| async {
         let made = make(*node).await;
         // Somebody who opened the table may have been faster.
         or_theirs(endpoint, *node, new.name, (creation, node.0), made).await
     });
-    window(order.len(), others, |at, made| match made {
+    window(order.len(), creations, |at, made| match made {
         Ok(record) => records[usize::from(rest[at].0)] = Some(record),
         Err(error) => {
             failed.get_or_insert(nodes.named(rest[at], error));

@@ -433,8 +433,8 @@ async fn decide_and_stop(one: &Database<SimEndpoint>) {
         value: Some(b"1"),
     };
     put_write(&mut part, write);
-    let others = [1, 2].map(|node| (node, part.clone()));
-    let end = one.decide(open.lock.unwrap(), &part, &others).await;
+    let other_parts = [1, 2].map(|node| (node, part.clone()));
+    let end = one.decide(open.lock.unwrap(), &part, &other_parts).await;
     assert_eq!(end, Ok(OwnerStatus::Done));
 }
 

@@ -238,12 +238,14 @@ impl LoadMode<'_> {
             loaded.records += 1;
             loaded.new += u64::from(is_new);
         };
-        let others = self
+        let default_expiry = self
             .ttl
             .map_or(Expiry::NEVER, |ttl| Expiry::after(ttl, now));
         let put = match self.ttl {
             _ if some_expire => {
-                let expiries = run.iter().map(|record| record.expires.unwrap_or(others));
+                let expiries = run
+                    .iter()
+                    .map(|record| record.expires.unwrap_or(default_expiry));
                 let records: Vec<_> = pairs.iter().copied().zip(expiries).collect();
                 table.put_many_until(&records, done)
             }

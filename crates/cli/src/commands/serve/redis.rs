@@ -130,7 +130,7 @@ pub fn users(
         (None, Some(file)) => grants_of(file, &Mightier::default())?,
         (None, None) => Vec::new(),
     };
-    let has_it = |user: &&TableGrant| secrets.iter().any(|it| user.secrets.contains(it));
+    let has_it = |user: &&TableGrant| secrets.iter().any(|secret| user.secrets.contains(secret));
     match users.iter().find(has_it) {
         None => Ok(users),
         Some(user) => Err(Failure::Failed(format!(

@@ -197,14 +197,14 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
             }
             self.receive()?;
         }
-        for to in self.exchange.others() {
+        for to in self.exchange.other_ranks() {
             self.flush(to).await?;
             let sent = self.sent[to];
             self.send(to, Kind::End, &[sent]).await?;
         }
         while self
             .exchange
-            .others()
+            .other_ranks()
             .any(|from| self.ended[from].is_none())
         {
             if !self.receive()? {
@@ -377,7 +377,7 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
     /// had.
     fn receive(&mut self) -> Result<bool, RankError> {
         let mut came = false;
-        for from in self.exchange.others() {
+        for from in self.exchange.other_ranks() {
             while self.ended[from].is_none() {
                 let Some(kind) = self.exchange.next_frame(from, &mut self.frame)? else {
                     break;
@@ -398,7 +398,7 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
 
     /// Checks that all states of the level came that were sent to this rank.
     pub(super) fn check_counts(&self) -> Result<(), RankError> {
-        for rank in self.exchange.others() {
+        for rank in self.exchange.other_ranks() {
             let (sent, received) = (self.ended[rank].unwrap_or_default(), self.received[rank]);
             if sent != received {
                 return Err(RankError::Miscounted {
@@ -442,11 +442,11 @@ impl<'m, 'x, M: Model> RankSearch<'m, 'x, M> {
 
     /// Gives every rank what each has given, in the order of the ranks.
     pub(super) async fn gather(&mut self, part: &[u64]) -> Result<Vec<Vec<u64>>, RankError> {
-        for to in self.exchange.others() {
+        for to in self.exchange.other_ranks() {
             self.send(to, Kind::Part, part).await?;
         }
         let mut parts = vec![part.to_vec(); self.exchange.ranks()];
-        for from in self.exchange.others() {
+        for from in self.exchange.other_ranks() {
             loop {
                 match self.exchange.next_frame(from, &mut parts[from])? {
                     Some(Kind::Part) => break,

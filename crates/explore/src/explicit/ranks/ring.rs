@@ -296,7 +296,7 @@ impl Exchange {
         self.shape
     }
 
-    pub(super) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn other_ranks(&self) -> impl Iterator<Item = usize> + use<> {
         let rank = self.rank;
         (0..self.ranks()).filter(move |other| *other != rank)
     }
@@ -420,7 +420,7 @@ impl Exchange {
         self.endpoint.sleep(self.nap).await;
         self.nap = (self.nap * 2).min(LONGEST_NAP);
         if self.endpoint.now().saturating_sub(self.heard) > ANYBODY_THERE {
-            for rank in self.others() {
+            for rank in self.other_ranks() {
                 self.read_word(rank, 0).await?;
             }
             self.heard = self.endpoint.now();

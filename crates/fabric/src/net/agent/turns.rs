@@ -206,7 +206,7 @@ mod tests {
         let (of, token) = turns.next().unwrap();
         turns.spend(of, Duration::from_secs(1));
         turns.wait(of, token);
-        let mut others = Duration::ZERO;
+        let mut waited = Duration::ZERO;
         loop {
             turns.begin_round();
             let (next, token) = turns.next().unwrap();
@@ -215,9 +215,9 @@ mod tests {
             }
             turns.spend(next, LONG);
             turns.wait(next, token);
-            others += LONG;
+            waited += LONG;
         }
-        assert!(others <= BEHIND + LONG, "{others:?}");
+        assert!(waited <= BEHIND + LONG, "{waited:?}");
     }
 
     #[test]

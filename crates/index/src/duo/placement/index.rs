@@ -282,13 +282,17 @@ impl Placement {
         }
         // Of the bucket's keys that stand by primary fingerprints, none may take the backup
         // fingerprint for its own.
-        let mut others = known
+        let mut occupants = known
             .iter()
             .filter(|(slot, _)| self.bucket_of(*slot) == Some(first) && !self.is_backup(*slot));
-        if others.clone().all(|(_, other)| other.backup != of.backup) {
+        if occupants
+            .clone()
+            .all(|(_, other)| other.backup != of.backup)
+        {
             return Entry::Backup;
         }
-        let Some((twin_slot, twin)) = others.find(|(_, other)| other.primary == of.primary) else {
+        let Some((twin_slot, twin)) = occupants.find(|(_, other)| other.primary == of.primary)
+        else {
             return Entry::Stash;
         };
         let unlike_twin = |(slot, other): &&(SlotNumber, Candidates)| {

@@ -61,18 +61,18 @@ impl Doubts {
     /// How long verbs of threads other than this one may still be under way; 0 if none can be.
     pub(in super::super) fn longest_of_others(&self, this: u32) -> Nanos {
         let open = self.open();
-        let others = open.threads.iter().filter(|(thread, _)| **thread != this);
-        others.map(|(_, longest)| *longest).max().unwrap_or(0)
+        let threads = open.threads.iter().filter(|(thread, _)| **thread != this);
+        threads.map(|(_, longest)| *longest).max().unwrap_or(0)
     }
 
     /// No verb of threads other than this one is under way any more.
     pub(in super::super) fn outlived_others(&self, this: u32) {
         let mut open = self.open();
-        let others = open
+        let threads = open
             .threads
             .iter_mut()
             .filter(|(thread, _)| **thread != this);
-        others.for_each(|(_, longest)| *longest = 0);
+        threads.for_each(|(_, longest)| *longest = 0);
     }
 
     fn open(&self) -> MutexGuard<'_, DoubtSet> {

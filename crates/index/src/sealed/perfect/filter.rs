@@ -100,9 +100,9 @@ mod tests {
             assert!(bytes <= most_bytes(count), "{count}: {bytes}");
             let filter = FuseFilter::decode(filter.head(), filter.fingerprints.clone()).unwrap();
             assert!(hashes.iter().all(|hash| filter.may_have(*hash)));
-            let others = (0..20_000).filter(|number| filter.may_have(derive(2, *number)));
+            let absent = (0..20_000).filter(|number| filter.may_have(derive(2, *number)));
             // One in 256 is 78; the deviation is 9.
-            assert!(others.count() < 150, "{count}");
+            assert!(absent.count() < 150, "{count}");
         }
     }
 
