@@ -89,9 +89,9 @@ impl Codes {
 
 /// Values are hashes already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -104,7 +104,7 @@ impl Hasher for AsItIs {
 }
 
 fn different(values: &[u64]) -> usize {
-    let values: HashSet<u64, BuildHasherDefault<AsItIs>> = values.iter().copied().collect();
+    let values: HashSet<u64, BuildHasherDefault<IdentityHasher>> = values.iter().copied().collect();
     values.len()
 }
 

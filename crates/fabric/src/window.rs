@@ -117,7 +117,7 @@ pub(crate) fn beside_others<T>(are_there: bool, poll: impl FnOnce() -> T) -> T {
 /// An `async fn` would keep both twice, as its arguments and where they are pinned, and so twice
 /// as often with each such call inside another: batches copy their futures as they begin them.
 pub fn both<A: Future, B: Future>(a: A, b: B) -> impl Future<Output = (A::Output, B::Output)> {
-    Both {
+    Joined {
         a,
         b,
         of_a: None,
@@ -126,7 +126,7 @@ pub fn both<A: Future, B: Future>(a: A, b: B) -> impl Future<Output = (A::Output
 }
 
 pin_project_lite::pin_project! {
-    struct Both<A: Future, B: Future> {
+    struct Joined<A: Future, B: Future> {
         #[pin]
         a: A,
         #[pin]
@@ -136,7 +136,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<A: Future, B: Future> Future for Both<A, B> {
+impl<A: Future, B: Future> Future for Joined<A, B> {
     type Output = (A::Output, B::Output);
 
     #[inline]

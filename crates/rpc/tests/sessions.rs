@@ -2,8 +2,8 @@
 //! eviction.
 
 use farslot_fabric::sim::{
-    Chance, ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodePause, NodeStop, Partition,
-    RunEnd, Side, SimEndpoint, Simulation, When, World,
+    Chance, ClientId, ClientStop, FaultPlan, FaultTime, HostId, NicProfile, NodePause, NodeStop,
+    Partition, RunEnd, Side, SimEndpoint, Simulation, World,
 };
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, Rights, VerbKind, window,
@@ -194,13 +194,13 @@ fn faults(seed: u64) -> FaultPlan {
     if seed % 3 == 1 {
         plan.client_stops.push(ClientStop {
             client: ClientId(1),
-            when: When::AfterVerbs(20 + seed % 7),
+            when: FaultTime::AfterVerbs(20 + seed % 7),
         });
     }
     if seed % 4 == 3 {
         plan.node_stops.push(NodeStop {
             node: NODE.0,
-            when: When::At(300_000),
+            when: FaultTime::At(300_000),
             back_after: Some(50_000),
         });
     }

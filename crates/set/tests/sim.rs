@@ -2,7 +2,8 @@
 //! is inserted exactly once.
 
 use farslot_fabric::sim::{
-    ClientStop, FaultPlan, NicProfile, NodeConfig, RunEnd, SimEndpoint, Simulation, When, World,
+    ClientStop, FaultPlan, FaultTime, NicProfile, NodeConfig, RunEnd, SimEndpoint, Simulation,
+    World,
 };
 use farslot_fabric::{Limits, NodeId, RegionId, Rights};
 use farslot_set::shared::{ChunkSizes, Part, Reach, SharedDataSet, SharedTreeSet, SharedWordSet};
@@ -76,7 +77,7 @@ impl Bed {
     }
 
     /// Has a client stop for good, beside all other faults.
-    fn stop(&self, seed: u64, client: usize, when: When) {
+    fn stop(&self, seed: u64, client: usize, when: FaultTime) {
         let client_stops = vec![ClientStop {
             client: self.clients[client],
             when,
@@ -145,7 +146,7 @@ impl Seen {
     }
 }
 
-fn words_once(seed: u64, stop: Option<(usize, When)>) {
+fn words_once(seed: u64, stop: Option<(usize, FaultTime)>) {
     // Full enough for walks that wrap round, and go from rank to rank.
     let layout = Layout::new(RANKS, 64, 0).unwrap();
     let mut bed = Bed::new(seed, &[layout]);
@@ -231,7 +232,7 @@ fn words_are_inserted_exactly_once() {
 fn a_killed_inserter_hurts_no_other() {
     for seed in 0..100 {
         println!("seed {seed}");
-        let when = When::AfterVerbs(seed * 7 % 400);
+        let when = FaultTime::AfterVerbs(seed * 7 % 400);
         words_once(seed, Some(((seed % RANKS) as usize, when)));
     }
 }
@@ -242,7 +243,7 @@ fn data_once(seed: u64, killed: bool) {
     let shape = DataShape::varying(1024).with_values(1);
     let mut bed = Bed::new(seed, &[layout]);
     if killed {
-        bed.stop(seed, 0, When::AfterVerbs(seed * 13 % 600));
+        bed.stop(seed, 0, FaultTime::AfterVerbs(seed * 13 % 600));
     }
     let element = |number: u64| {
         let len = 8 + (number * 37 % 200) as usize;
@@ -320,7 +321,7 @@ fn clients_of_one_part_insert_each_element_once_and_whole() {
         println!("seed {seed}");
         let mut bed = Bed::new(seed, &[layout]);
         if seed % 3 == 0 {
-            bed.stop(seed, 0, When::AfterVerbs(seed * 13 % 600));
+            bed.stop(seed, 0, FaultTime::AfterVerbs(seed * 13 % 600));
         }
         let seen = Rc::new(RefCell::new(Seen::default()));
         for client in 0..CLIENTS {

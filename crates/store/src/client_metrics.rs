@@ -43,10 +43,10 @@ use std::time::{Duration, SystemTime};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct ClientMetrics(Arc<All>);
+pub struct ClientMetrics(Arc<AllMetrics>);
 
 #[derive(Default)]
-struct All {
+struct AllMetrics {
     tables: Mutex<BTreeMap<String, Arc<TableCounters>>>,
     slow: Arc<SlowOperations>,
 }
@@ -207,7 +207,7 @@ impl ClientMetrics {
     }
 }
 
-impl All {
+impl AllMetrics {
     fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TableCounters>>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }

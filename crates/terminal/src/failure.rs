@@ -57,7 +57,7 @@ pub enum Failure {
     Failed(String),
     /// The answer is negative and has been told already: exit code 1 and nothing more to say.
     #[error("")]
-    Told,
+    Reported,
 }
 
 impl From<StoreError> for Failure {

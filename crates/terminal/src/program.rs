@@ -47,7 +47,7 @@ pub fn run<P: Parser, C>(
             None => failure,
         },
     };
-    if !matches!(failure, Failure::Told) {
+    if !matches!(failure, Failure::Reported) {
         output::report(&failure, context.json);
     }
     failure.exit_code()

@@ -7,8 +7,8 @@ use super::small::{CheckOptions, Small, slots_of_check, small_records};
 use super::{AdviceQuestion, Ranked, WritePrice};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
-    OpenSealed, OpenTable, OpenWriter, Records, TableMemory, Until, WARM_UP, Writes, WrittenTable,
-    Wrote, Zipf, built_cuckoo,
+    OpenSealed, OpenTable, OpenWriter, Records, RunLimit, TableMemory, WARM_UP, WriteCost, Writes,
+    WrittenTable, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
 use farslot::index::Sizing;
@@ -98,7 +98,7 @@ pub struct WriteCheck {
 }
 
 impl WriteCheck {
-    fn new(predicted: WritePrice, simulated: Wrote) -> Self {
+    fn new(predicted: WritePrice, simulated: WriteCost) -> Self {
         Self {
             verbs: simulated.verbs,
             round_trips: simulated.round_trips,
@@ -428,7 +428,7 @@ impl<'r> SchemeCheck<'r> {
         predicted: Option<WritePrice>,
     ) -> Result<Option<WriteCheck>> {
         let world = memory.world(self.options.seed, self.question.profile.clone())?;
-        let wrote = Wrote::one_by_one(table, &world, &self.records, writes)?;
+        let wrote = WriteCost::one_by_one(table, &world, &self.records, writes)?;
         Ok(predicted.map(|predicted| WriteCheck::new(predicted, wrote)))
     }
 
@@ -467,7 +467,7 @@ impl<'r> SchemeCheck<'r> {
                 threads,
                 width,
                 warm_up: WARM_UP,
-                until: Until::Lookups(lookups),
+                until: RunLimit::Lookups(lookups),
                 seed: self.options.seed,
             })
         };

@@ -12,7 +12,7 @@ use crate::advise::{Advice, AdviceQuestion, advise};
 use crate::simulated::{
     Answer, Ask, BuiltSealed, CLIENT_THREADS, ClientThreads, Experiment, Measured, OpenCuckoo,
     OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records,
-    TableMemory, Until, WARM_UP, Writes, WrittenTable,
+    RunLimit, TableMemory, WARM_UP, Writes, WrittenTable,
 };
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use farslot::fabric::Nanos;
@@ -309,9 +309,9 @@ impl SimulatorBench<'_> {
                 let asked = (ask.clone(), threads, width, until);
                 self.lookups_of(open()?, memory, &of.records, asked)
             };
-            let window = Until::Elapsed(self.measure.window);
+            let window = RunLimit::Elapsed(self.measure.window);
             let busy = lookups(CLIENT_THREADS, self.measure.width, window)?;
-            let idle = lookups(1, 1, Until::Lookups(SINGLE))?;
+            let idle = lookups(1, 1, RunLimit::Lookups(SINGLE))?;
             client_bytes = busy.client_bytes;
             let figures = Figures {
                 per_second: busy.lookups_per_second(),
@@ -336,7 +336,7 @@ impl SimulatorBench<'_> {
         table: T,
         memory: &TableMemory,
         records: &Records,
-        (ask, threads, width, until): (Ask, usize, usize, Until),
+        (ask, threads, width, until): (Ask, usize, usize, RunLimit),
     ) -> Result<Measured> {
         let seed = self.options.seed;
         let experiment = Experiment {

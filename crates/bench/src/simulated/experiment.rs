@@ -24,7 +24,7 @@ const SETTLING: u64 = 8;
 /// lookups have ended as are under way. Where lookups differ much in length, the short ones of the
 /// start would count too much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Until {
+pub enum RunLimit {
     /// Until so many lookups have ended.
     Lookups(u64),
     /// So many nanoseconds of virtual time.
@@ -50,7 +50,7 @@ pub struct Experiment<T> {
     /// clients learn.
     pub warm_up: Nanos,
     /// How long it is measured.
-    pub until: Until,
+    pub until: RunLimit,
     /// What all chance derives from.
     pub seed: u64,
 }
@@ -81,11 +81,11 @@ impl<T: OpenTable> Experiment<T> {
         measured.borrow_mut().begin();
         let before = clients.counted();
         let span = match self.until {
-            Until::Elapsed(span) => {
+            RunLimit::Elapsed(span) => {
                 clients.run_until(settled + span)?;
                 span
             }
-            Until::Lookups(enough) => run_until_ended(&mut clients, settled, enough, &measured)?,
+            RunLimit::Lookups(enough) => run_until_ended(&mut clients, settled, enough, &measured)?,
         };
         let mut measured = measured.take();
         measured.span = span;

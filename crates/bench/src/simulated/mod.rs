@@ -25,7 +25,7 @@ mod zipf;
 
 pub use clients::{CLIENT_THREADS, ClientThreads, WARM_UP};
 pub use endpoint::{PostedReads, SortingEndpoint, TableAreas};
-pub use experiment::{Experiment, Until};
+pub use experiment::{Experiment, RunLimit};
 pub use filling::{BuiltSealed, Filling, built_cuckoo};
 pub use lookups::{Answer, Ask};
 pub use measured::Measured;
@@ -35,5 +35,5 @@ pub use open::{
     OpenWriter, SimulatedLookup,
 };
 pub use records::Records;
-pub use writes::{Writes, WrittenTable, Wrote};
+pub use writes::{WriteCost, Writes, WrittenTable};
 pub use zipf::Zipf;

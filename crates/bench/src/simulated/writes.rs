@@ -63,7 +63,7 @@ impl Writes {
 
 /// What writes took, on average.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Wrote {
+pub struct WriteCost {
     /// Nanoseconds of virtual time, without what was upkeep: small tables count more often.
     pub latency_ns: f64,
     /// Batches of verbs, one after the other.
@@ -74,7 +74,7 @@ pub struct Wrote {
     pub bytes: f64,
 }
 
-impl Wrote {
+impl WriteCost {
     /// Has one client do writes, one after the other, to the table at node 0 of an idle world. It
     /// is the writer already when the clock starts, where a table has one.
     ///

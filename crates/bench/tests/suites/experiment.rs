@@ -9,7 +9,7 @@ use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot::model::{ProbeDistribution, TableLoad};
 use farslot_bench::simulated::{
     Answer, Ask, BuiltSealed, Experiment, Filling, OpenCuckoo, OpenLinear, OpenSealed, Records,
-    Until, WARM_UP, Zipf, built_cuckoo,
+    RunLimit, WARM_UP, Zipf, built_cuckoo,
 };
 
 const SLOTS: u64 = 1 << 14;
@@ -75,7 +75,7 @@ fn experiment<T>(table: T, records: Records, ask: Ask, answer: Answer) -> Experi
         threads: 28,
         width: 24,
         warm_up: WARM_UP,
-        until: Until::Lookups(20_000),
+        until: RunLimit::Lookups(20_000),
         seed: SEED,
     }
 }
@@ -139,7 +139,7 @@ fn one_lookup_at_a_time_on_an_idle_fabric_has_the_latency_of_a_read() {
     let run = Experiment {
         threads: 1,
         width: 1,
-        until: Until::Lookups(1_000),
+        until: RunLimit::Lookups(1_000),
         ..experiment(table, records, Ask::Hits, Answer::Value)
     };
     let measured = run

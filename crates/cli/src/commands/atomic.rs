@@ -99,7 +99,7 @@ pub(crate) fn increment(args: IncrementArgs, context: &Context) -> Result<()> {
 /// Replaces a value by another if it is what it is said to be.
 ///
 /// # Errors
-/// [`Failure::Told`] if it is not; a table of another scheme, or what the fabric says.
+/// [`Failure::Reported`] if it is not; a table of another scheme, or what the fabric says.
 pub(crate) fn compare_and_set(args: CompareArgs, context: &Context) -> Result<()> {
     let hex = args.hex;
     let decode = |argument| bytes::of_argument(argument, hex).map_err(Failure::Usage);
@@ -128,14 +128,14 @@ pub(crate) fn compare_and_set(args: CompareArgs, context: &Context) -> Result<()
     }
     match changed {
         true => Ok(()),
-        false => Err(Failure::Told),
+        false => Err(Failure::Reported),
     }
 }
 
 /// Says whether a key is present: by the exit code, 0 or 1.
 ///
 /// # Errors
-/// [`Failure::Told`] if it is not; what the fabric says.
+/// [`Failure::Reported`] if it is not; what the fabric says.
 pub(crate) fn exists(args: ExistsArgs, context: &Context) -> Result<()> {
     let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
     let exists = context.readable_table(&args.table)?.contains_key(&key)?;
@@ -144,14 +144,14 @@ pub(crate) fn exists(args: ExistsArgs, context: &Context) -> Result<()> {
     }
     match exists {
         true => Ok(()),
-        false => Err(Failure::Told),
+        false => Err(Failure::Reported),
     }
 }
 
 /// Changes how long a key lives, or says it.
 ///
 /// # Errors
-/// [`Failure::Told`] if the key is absent; a table whose records do not expire, or what the fabric
+/// [`Failure::Reported`] if the key is absent; a table whose records do not expire, or what the fabric
 /// says.
 pub(crate) fn expire(args: ExpireArgs, context: &Context) -> Result<()> {
     let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
@@ -181,7 +181,7 @@ pub(crate) fn expire(args: ExpireArgs, context: &Context) -> Result<()> {
             "the table {:?} has no key {key:?}",
             args.table
         ));
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     };
     match left {
         _ if context.json => Ok(()),

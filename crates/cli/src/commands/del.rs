@@ -30,7 +30,7 @@ pub struct Args {
 /// Removes keys, each with all its records.
 ///
 /// # Errors
-/// [`Failure::Told`](farslot_terminal::failure::Failure::Told) if a key was absent; a key that does
+/// [`Failure::Reported`](farslot_terminal::failure::Failure::Reported) if a key was absent; a key that does
 /// not fit, or what the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;

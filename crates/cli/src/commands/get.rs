@@ -55,7 +55,7 @@ pub struct Args {
 /// Looks up keys and writes their values.
 ///
 /// # Errors
-/// [`Failure::Told`] if a key is absent; a key that does not fit, or what the fabric says.
+/// [`Failure::Reported`] if a key is absent; a key that does not fit, or what the fabric says.
 pub fn run(mut args: Args, context: &Context) -> Result<()> {
     if args.keys.len() == 1 && args.from.is_none() && args.format.is_none() {
         return one(&args, context);

@@ -97,7 +97,7 @@ impl Absent {
     /// Says how many were not named.
     ///
     /// # Errors
-    /// [`Failure::Told`] if there was one.
+    /// [`Failure::Reported`] if there was one.
     pub(super) fn report(&self) -> Result<()> {
         if self.0 > MOST_NAMED {
             let more = output::counted(self.0 - MOST_NAMED, "key");
@@ -105,7 +105,7 @@ impl Absent {
         }
         match self.0 {
             0 => Ok(()),
-            _ => Err(Failure::Told),
+            _ => Err(Failure::Reported),
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Args {}
 /// Asks every node. It fails if one does not answer, when all that the others say is told.
 ///
 /// # Errors
-/// That no node answers; [`Failure::Told`] if any does not.
+/// That no node answers; [`Failure::Reported`] if any does not.
 pub fn run(_: Args, context: &Context) -> Result<()> {
     let store = context.store()?;
     let nodes = store.nodes()?;
@@ -41,10 +41,10 @@ pub fn run(_: Args, context: &Context) -> Result<()> {
 /// Fails if a node is down, where that has been told.
 ///
 /// # Errors
-/// [`Failure::Told`].
+/// [`Failure::Reported`].
 pub fn all_up(nodes: &[NodeReport]) -> Result<()> {
     match nodes.iter().any(|node| node.error.is_some()) {
-        true => Err(Failure::Told),
+        true => Err(Failure::Reported),
         false => Ok(()),
     }
 }

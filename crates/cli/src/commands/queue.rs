@@ -68,7 +68,7 @@ pub(crate) fn push(args: PushArgs, context: &Context) -> Result<()> {
 /// Takes the first items of a queue, and writes each as it comes.
 ///
 /// # Errors
-/// [`Failure::Told`] of an empty queue; a table that is no queue, or what the fabric says.
+/// [`Failure::Reported`] of an empty queue; a table that is no queue, or what the fabric says.
 pub(crate) fn pop(args: PopArgs, context: &Context) -> Result<()> {
     context.shared_address()?;
     let queue = context.store()?.queue(&args.table)?;
@@ -87,7 +87,7 @@ pub(crate) fn pop(args: PopArgs, context: &Context) -> Result<()> {
     queue.close()?;
     if popped == 0 && args.count > 0 {
         output::note(format_args!("the queue {:?} is empty", args.table));
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub struct Args {
 
 /// What a page says of all that took long.
 #[derive(Deserialize)]
-struct Told {
+struct SlowReport {
     slow: Vec<SlowEntry>,
 }
 
@@ -42,7 +42,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let mut slow = Vec::new();
     for address in &args.metrics {
         let text = page::ask(address, "/slow").map_err(Failure::io(address))?;
-        let Told { slow: entries } = serde_json::from_str(&text)
+        let SlowReport { slow: entries } = serde_json::from_str(&text)
             .map_err(|error| Failure::Failed(format!("{address}: {error}")))?;
         slow.extend(entries.into_iter().map(|slow| SlowEntry {
             at: address.clone(),

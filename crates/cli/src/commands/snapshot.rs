@@ -93,7 +93,7 @@ pub(crate) fn end(failed: Vec<(String, String)>, what: &str) -> Result<()> {
         number => {
             let snapshots = output::counted(number as u64, "snapshot");
             output::note(format_args!("error: {snapshots} {what}"));
-            Err(Failure::Told)
+            Err(Failure::Reported)
         }
     }
 }

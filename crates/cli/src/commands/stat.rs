@@ -26,7 +26,7 @@ pub struct Args {
 /// damaged, when all that can be told is.
 ///
 /// # Errors
-/// What the fabric says, or that there is no such table; [`Failure::Told`] of what is down.
+/// What the fabric says, or that there is no such table; [`Failure::Reported`] of what is down.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     let store = context.store()?;
     match args.table {
@@ -98,7 +98,7 @@ fn show_store(store: &Store, as_json: bool) -> Result<()> {
 fn all_well(nodes: &[NodeReport], records: &Listing) -> Result<()> {
     match records.damaged.is_empty() {
         true => super::nodes::all_up(nodes),
-        false => Err(Failure::Told),
+        false => Err(Failure::Reported),
     }
 }
 
@@ -410,7 +410,7 @@ fn show_parts(table: &Table, parts: Vec<PartitionReport>, as_json: bool) -> Resu
     } else {
         output::line(format!("{}\n{}", table.name(), parts_listing(&parts)))?;
     }
-    Err(Failure::Told)
+    Err(Failure::Reported)
 }
 
 fn how_keys_lie(survey: &Survey) -> String {

@@ -4,7 +4,8 @@
 use crate::nets::{flags, kanban, manufacturing, philosophers};
 use crate::oracle;
 use farslot_explore::explicit::ranks::{
-    Over, RingShape, TableShape, Team, explore_net_rank, explore_rank, rings_for_net, simulate,
+    RankFabric, RingShape, TableShape, Team, explore_net_rank, explore_rank, rings_for_net,
+    simulate,
 };
 use farslot_explore::explicit::{Explored, Options, Progress, explore, explore_net};
 use farslot_explore::formula::Formula;
@@ -14,7 +15,7 @@ use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
 use farslot_explore::{ExploreError, RankError, Terms};
 use farslot_fabric::NodeId;
-use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, NodeStop, When};
+use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, FaultTime, NodeStop};
 use farslot_set::job::{Job, JobError, Launch};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -251,7 +252,7 @@ fn a_rank_that_is_lost_is_named_to_all_others() {
     for seed in 0..8 {
         println!("seed {seed}");
         let shape = rings_for_net(&net, 3).unwrap();
-        let when = When::At(1 + seed * 50_000);
+        let when = FaultTime::At(1 + seed * 50_000);
         let node_stops = vec![NodeStop {
             node: NodeId(1),
             when,
@@ -346,7 +347,7 @@ pub fn in_jobs<T: Send>(ranks: u32, part: impl Fn(Job) -> T + Sync) -> Vec<T> {
 /// What threads, each a rank with memory of its own, find over a fabric of processes.
 fn in_threads<T: Send + PartialEq + std::fmt::Debug>(
     ranks: u32,
-    over: &Over,
+    over: &RankFabric,
     shape: RingShape,
     part: impl AsyncFn(&mut farslot_explore::explicit::ranks::Exchange) -> Part<T> + Sync,
 ) -> T {
@@ -363,7 +364,7 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
     let refused = |terms: [Terms; 2]| {
         let ends = in_jobs(2, |job| {
             let terms = terms[job.rank() as usize].clone();
-            Team::meet(job, &Over::Shm, shape, None, terms).map(drop)
+            Team::meet(job, &RankFabric::Shm, shape, None, terms).map(drop)
         });
         let Err(RankError::Job(JobError::Disagreement { what, rank: 1, .. })) = &ends[0] else {
             panic!("{ends:?}");
@@ -378,7 +379,7 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
     let symbolic = in_jobs(2, |mut job| {
         let terms = one.clone();
         if job.rank() == 0 {
-            return Team::meet(job, &Over::Shm, shape, None, terms)
+            return Team::meet(job, &RankFabric::Shm, shape, None, terms)
                 .map(drop)
                 .map_err(Into::into);
         }
@@ -400,8 +401,8 @@ fn ranks_over_shared_memory_and_tcp_count_what_one_process_counts() {
     let alone = explore_net(&net, None, &options(false), None, &Progress::default());
     let alone = numbers(&alone.unwrap().0);
     assert_eq!(alone.states, 58_400);
-    let tcp = Over::Tcp("127.0.0.1:0".into());
-    for (ranks, over) in [(1, Over::Shm), (2, Over::Shm), (3, tcp)] {
+    let tcp = RankFabric::Tcp("127.0.0.1:0".into());
+    for (ranks, over) in [(1, RankFabric::Shm), (2, RankFabric::Shm), (3, tcp)] {
         let shape = rings_for_net(&net, ranks).unwrap();
         let found = in_threads(ranks, &over, shape, async |exchange| {
             let (options, progress) = (options(false), Progress::default());
@@ -426,7 +427,7 @@ fn an_invariant_of_a_net_is_checked_by_all_ranks() {
     );
     let alone = alone.unwrap().0.violation.unwrap();
     let shape = rings_for_net(&net, 2).unwrap();
-    let path = in_threads(2, &Over::Shm, shape, async |exchange| {
+    let path = in_threads(2, &RankFabric::Shm, shape, async |exchange| {
         let (options, progress) = (options(true), Progress::default());
         let (found, packed) =
             explore_net_rank(&net, Some(&formula), &options, exchange, None, &progress).await?;
@@ -453,7 +454,7 @@ fn an_invariant_of_a_net_is_checked_by_all_ranks() {
         .explore(&options(true), None, &Progress::default())
         .unwrap();
     let shape = model.rings(2).unwrap();
-    let found = in_threads(2, &Over::Shm, shape, async |exchange| {
+    let found = in_threads(2, &RankFabric::Shm, shape, async |exchange| {
         let progress = Progress::default();
         let found = model
             .explore_rank(&options(true), exchange, None, &progress)

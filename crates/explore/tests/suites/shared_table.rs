@@ -10,7 +10,7 @@ use farslot_explore::net::Net;
 use farslot_explore::packed::PackedNet;
 use farslot_explore::{ExploreError, RankError};
 use farslot_fabric::NodeId;
-use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, NodeStop, When};
+use farslot_fabric::sim::{ClientId, ClientStop, FaultPlan, FaultTime, NodeStop};
 
 /// Room for tables of three sizes at each rank.
 const THREE_SIZES: u64 = 200 << 10;
@@ -103,7 +103,7 @@ fn what_a_table_has_no_room_for_is_refused_on_all_ranks() {
 fn a_rank_that_is_lost_ends_all_others() {
     for seed in 0..8 {
         println!("seed {seed}");
-        let when = When::At(1 + seed * 50_000);
+        let when = FaultTime::At(1 + seed * 50_000);
         let faults = FaultPlan {
             node_stops: vec![NodeStop {
                 node: NodeId(1),

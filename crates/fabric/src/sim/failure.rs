@@ -1,7 +1,7 @@
 //! Nodes and clients that stop, and verbs that get no answer.
 
 use super::clock::{Event, Picos, from_nanos};
-use super::faults::{FaultPlan, When};
+use super::faults::{FaultPlan, FaultTime};
 use super::op::{ClientId, Loss, Stage};
 use super::parts::HostId;
 use super::state::State;
@@ -57,11 +57,11 @@ impl State {
         }
     }
 
-    fn schedule(&mut self, when: When, fault: &ScheduledFault) {
+    fn schedule(&mut self, when: FaultTime, fault: &ScheduledFault) {
         match when {
-            When::At(at) => self.schedule_at(from_nanos(at).max(self.now), fault),
-            When::AfterVerbs(0) => self.schedule_at(self.now, fault),
-            When::AfterVerbs(_) => {}
+            FaultTime::At(at) => self.schedule_at(from_nanos(at).max(self.now), fault),
+            FaultTime::AfterVerbs(0) => self.schedule_at(self.now, fault),
+            FaultTime::AfterVerbs(_) => {}
         }
     }
 
@@ -88,7 +88,7 @@ impl State {
         let node = self.ops[op].node;
         let owner = &mut self.nodes[usize::from(node)];
         owner.verbs_executed += 1;
-        let last = When::AfterVerbs(owner.verbs_executed);
+        let last = FaultTime::AfterVerbs(owner.verbs_executed);
         let mut stops = self.faults.node_stops.iter();
         if let Some(index) = stops.position(|stop| stop.node.0 == node && stop.when == last) {
             let answered = self.rng.random_bool(0.5).then_some(op);
@@ -151,7 +151,7 @@ impl State {
     pub(super) fn stop_client_in_time(&mut self, client: u32) {
         let posted = self.clients[client as usize].verbs_posted;
         let due = |stop: &super::faults::ClientStop| {
-            stop.client == ClientId(client) && stop.when == When::AfterVerbs(posted)
+            stop.client == ClientId(client) && stop.when == FaultTime::AfterVerbs(posted)
         };
         if self.faults.client_stops.iter().any(due) {
             self.stop_client(client);

@@ -20,7 +20,7 @@ pub struct Chance {
 
 /// When something stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum When {
+pub enum FaultTime {
     /// At this virtual time, in nanoseconds.
     At(Nanos),
     /// With its verb of this number since the plan came into force: the last one that a client
@@ -61,7 +61,7 @@ pub struct NodeStop {
     /// The node.
     pub node: NodeId,
     /// When it stops.
-    pub when: When,
+    pub when: FaultTime,
     /// After how many nanoseconds it comes back: memory zeroed, with a new incarnation.
     pub back_after: Option<Nanos>,
 }
@@ -73,7 +73,7 @@ pub struct ClientStop {
     /// The client.
     pub client: ClientId,
     /// When it stops.
-    pub when: When,
+    pub when: FaultTime,
 }
 
 /// One side of a partition.

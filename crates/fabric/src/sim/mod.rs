@@ -63,7 +63,7 @@ pub use clock::Picos;
 pub use driver::{RunEnd, Simulation};
 pub use endpoint::{SimEndpoint, SimPosted};
 pub use faults::{
-    Chance, ClientStop, FaultPlan, NodePause, NodeStop, Partition, Side, SlowNode, When,
+    Chance, ClientStop, FaultPlan, FaultTime, NodePause, NodeStop, Partition, Side, SlowNode,
 };
 pub use node::SimNode;
 pub use op::ClientId;

@@ -36,7 +36,7 @@ pub(super) enum Begun {
 }
 
 /// What came of going on.
-pub(super) enum Gone {
+pub(super) enum PartProgress {
     /// It is done, and so are so many words of the input; a message is to be put.
     Done(usize, Option<Message>),
     /// So many words of the input are done, and this is left of it.
@@ -48,7 +48,7 @@ pub(super) enum Gone {
 }
 
 /// What going on needs to know.
-pub(super) struct Surroundings<'s> {
+pub(super) struct PartContext<'s> {
     pub(super) served: &'s ServedNode,
     pub(super) grant: &'s Issued,
     /// The byte of the node's memory at which a piece of a gather starts.
@@ -63,16 +63,16 @@ impl Begun {
         self,
         input: &[u64],
         out: &mut Outbound,
-        around: &Surroundings<'_>,
+        around: &PartContext<'_>,
         quota: &mut Quota,
-    ) -> Gone {
+    ) -> PartProgress {
         let revoked = around.grant.is_revoked();
         let gone = FabricError::GrantRevoked { node: NodeId(0) };
         let memory = around.served.node.words();
         match self {
             Self::Stalled { message, until } => {
                 if !revoked && mailbox::put(memory, message) {
-                    Gone::Done(0, None)
+                    PartProgress::Done(0, None)
                 } else if revoked || Instant::now() >= until {
                     // Its bytes are written, whatever becomes of the message: no other error says
                     // so.
@@ -80,15 +80,19 @@ impl Begun {
                         node: NodeId(0),
                         capacity: mailbox::CAPACITY as usize,
                     };
-                    Gone::Failed(0, error, 0)
+                    PartProgress::Failed(0, error, 0)
                 } else {
-                    Gone::Waits(0, Self::Stalled { message, until }, ExecutionPause::Stalled)
+                    PartProgress::Waits(
+                        0,
+                        Self::Stalled { message, until },
+                        ExecutionPause::Stalled,
+                    )
                 }
             }
             Self::Placing { byte, bytes, .. }
                 if revoked || !(around.is_open)(byte, bytes.into(), Rights::WRITE) =>
             {
-                Gone::Failed(0, gone, words_of(bytes))
+                PartProgress::Failed(0, gone, words_of(bytes))
             }
             Self::Placing {
                 byte,
@@ -100,28 +104,28 @@ impl Begun {
                 memory.copy_in(byte, placed as usize, &input[..words]);
                 quota.spend(words * 8);
                 if placed == bytes {
-                    return Gone::Done(words, message);
+                    return PartProgress::Done(words, message);
                 }
                 let rest = Self::Placing {
                     byte: byte + u64::from(placed),
                     bytes: bytes - placed,
                     message,
                 };
-                Gone::Waits(words, rest, ExecutionPause::Hungry(1))
+                PartProgress::Waits(words, rest, ExecutionPause::Hungry(1))
             }
             Self::Skipping { words } => {
                 let here = input.len().min(words);
                 quota.spend(here);
                 if here == words {
-                    return Gone::Done(here, None);
+                    return PartProgress::Done(here, None);
                 }
                 let words = words - here;
-                Gone::Waits(here, Self::Skipping { words }, ExecutionPause::Hungry(1))
+                PartProgress::Waits(here, Self::Skipping { words }, ExecutionPause::Hungry(1))
             }
             Self::Copying { byte, bytes, .. }
                 if revoked || !(around.is_open)(byte, bytes.into(), Rights::READ) =>
             {
-                Gone::Cut
+                PartProgress::Cut
             }
             Self::Copying {
                 byte,
@@ -139,9 +143,9 @@ fn copy(
     mut pieces: usize,
     input: &[u64],
     out: &mut Outbound,
-    around: &Surroundings<'_>,
+    around: &PartContext<'_>,
     quota: &mut Quota,
-) -> Gone {
+) -> PartProgress {
     let memory = around.served.node.words();
     let mut all = WirePieces::new(input, pieces);
     let mut used = 0;
@@ -165,10 +169,10 @@ fn copy(
             } else {
                 ExecutionPause::Full
             };
-            return Gone::Waits(used, rest, pause);
+            return PartProgress::Waits(used, rest, pause);
         }
         let Some(piece) = all.next() else {
-            return Gone::Done(used, None);
+            return PartProgress::Done(used, None);
         };
         used += READ_WORDS;
         pieces -= 1;
@@ -176,7 +180,7 @@ fn copy(
         match (around.locate)(piece) {
             Ok(at) => (byte, bytes) = (at, piece.len),
             // It was granted when the verb began.
-            Err(_) => return Gone::Cut,
+            Err(_) => return PartProgress::Cut,
         }
     }
 }

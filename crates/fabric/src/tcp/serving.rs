@@ -3,7 +3,7 @@
 
 use super::answers::{answer, check_answer, check_at_once};
 use super::fence::{Fence, address};
-use super::in_parts::{Begun, Gone, Surroundings, begin_copying};
+use super::in_parts::{Begun, PartContext, PartProgress, begin_copying};
 use super::offences::Offences;
 use crate::error::Malformed;
 use crate::held_answers::HeldAnswers;
@@ -188,7 +188,7 @@ impl Serving {
     ) -> (usize, Option<ExecutionPause>) {
         let locate = |piece: Span| self.locate(piece, piece.len.into(), Rights::READ);
         let is_open = |byte, len, needed| self.is_still_open(byte, len, needed, served);
-        let around = Surroundings {
+        let around = PartContext {
             served,
             grant: &self.grant,
             locate: &locate,
@@ -205,11 +205,11 @@ impl Serving {
             _ => None,
         };
         let gone = match fenced_off {
-            Some((error, skip)) => Gone::Failed(0, error, skip),
+            Some((error, skip)) => PartProgress::Failed(0, error, skip),
             None => begun.go_on(rest, out, &around, quota),
         };
         match gone {
-            Gone::Done(used, message) => {
+            PartProgress::Done(used, message) => {
                 if let Some(message) = message {
                     self.put(message, out, served);
                 } else if is_write {
@@ -217,11 +217,11 @@ impl Serving {
                 }
                 (used, None)
             }
-            Gone::Waits(used, begun, pause) => {
+            PartProgress::Waits(used, begun, pause) => {
                 self.begun = Some(begun);
                 (used, Some(pause))
             }
-            Gone::Failed(used, error, skip) => {
+            PartProgress::Failed(used, error, skip) => {
                 if skip > 0 {
                     self.begun = Some(Begun::Skipping { words: skip });
                 }
@@ -234,7 +234,7 @@ impl Serving {
                 }
                 (used, None)
             }
-            Gone::Cut => (0, Some(ExecutionPause::Cut)),
+            PartProgress::Cut => (0, Some(ExecutionPause::Cut)),
         }
     }
 

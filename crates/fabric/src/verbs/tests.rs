@@ -199,7 +199,7 @@ enum ConnectionEnder {
 
 /// What a client that keeps to nothing writes into its own room of requests: first bytes, where,
 /// and the immediate. It has made one call before.
-struct Rubbish {
+struct ForgedRequest {
     what: &'static str,
     head: CallHeader,
     bytes: usize,
@@ -220,7 +220,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         reply_at: 0,
         reply_bytes: 64,
     };
-    let rubbish = |what, head, bytes, at, imm| Rubbish {
+    let rubbish = |what, head, bytes, at, imm| ForgedRequest {
         what,
         head,
         bytes,
@@ -228,7 +228,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         imm,
         noticed_by: ConnectionEnder::Owner,
     };
-    let by_nic = |rubbish| Rubbish {
+    let by_nic = |rubbish| ForgedRequest {
         noticed_by: ConnectionEnder::Nic,
         ..rubbish
     };
@@ -293,7 +293,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
             0,
             request_imm(1, 0),
         ),
-        Rubbish {
+        ForgedRequest {
             noticed_by: ConnectionEnder::Client,
             ..rubbish(
                 "bytes of which it says nothing",
@@ -307,7 +307,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
     // A late count of the others' would be taken for one of these.
     all.sort_by_key(|rubbish| rubbish.noticed_by != ConnectionEnder::Owner);
     let mut malformed = 0;
-    for Rubbish {
+    for ForgedRequest {
         what,
         head,
         bytes,

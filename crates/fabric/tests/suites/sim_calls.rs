@@ -1,8 +1,8 @@
 //! Calls over the simulated fabric: what they do, what they cost, and what faults make of them.
 
 use farslot_fabric::sim::{
-    Chance, ClientStop, FaultPlan, NicProfile, NodeConfig, NodePause, NodeStop, Partition, RunEnd,
-    Side, Simulation, When, World,
+    Chance, ClientStop, FaultPlan, FaultTime, NicProfile, NodeConfig, NodePause, NodeStop,
+    Partition, RunEnd, Side, Simulation, World,
 };
 use farslot_fabric::{
     Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, NodeId,
@@ -195,14 +195,14 @@ fn faults(seed: u64) -> FaultPlan {
     if !seed.is_multiple_of(3) {
         plan.node_stops.push(NodeStop {
             node: NODE.0,
-            when: When::AfterVerbs(40 + seed % 50),
+            when: FaultTime::AfterVerbs(40 + seed % 50),
             back_after: Some(100_000),
         });
     }
     if !seed.is_multiple_of(5) {
         plan.client_stops.push(ClientStop {
             client: farslot_fabric::sim::ClientId(1),
-            when: When::AfterVerbs(20 + seed % 7),
+            when: FaultTime::AfterVerbs(20 + seed % 7),
         });
     }
     if seed % 7 > 2 {

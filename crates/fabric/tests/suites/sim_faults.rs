@@ -1,8 +1,8 @@
 //! Nodes, clients and links that fail in the simulated fabric.
 
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodeStop, Partition, RunEnd, Side,
-    Simulation, SlowNode, When, World,
+    ClientId, ClientStop, FaultPlan, FaultTime, HostId, NicProfile, NodeStop, Partition, RunEnd,
+    Side, Simulation, SlowNode, World,
 };
 use farslot_fabric::{
     Endpoint, EndpointExt, Executor, FabricError, Limits, NodeId, NodeState, OperationClass,
@@ -122,7 +122,7 @@ fn a_node_that_came_back_is_empty_and_refuses_those_who_knew_it_before() {
     world.set_faults(FaultPlan {
         node_stops: vec![NodeStop {
             node: NODE,
-            when: When::At(10_000),
+            when: FaultTime::At(10_000),
             back_after: Some(5_000),
         }],
         ..FaultPlan::default()
@@ -220,7 +220,7 @@ fn a_node_stops_between_any_two_verbs_and_perhaps_answers_the_last() {
             world.set_faults(FaultPlan {
                 node_stops: vec![NodeStop {
                     node: NODE,
-                    when: When::AfterVerbs(last),
+                    when: FaultTime::AfterVerbs(last),
                     back_after: None,
                 }],
                 ..FaultPlan::default()
@@ -251,7 +251,7 @@ fn a_client_stops_between_any_two_verbs_and_its_last_perhaps_takes_effect() {
             sim.world().set_faults(FaultPlan {
                 client_stops: vec![ClientStop {
                     client,
-                    when: When::AfterVerbs(last),
+                    when: FaultTime::AfterVerbs(last),
                 }],
                 ..FaultPlan::default()
             });
@@ -291,7 +291,7 @@ fn a_stopped_client_leaves_the_others_alone() {
     sim.world().set_faults(FaultPlan {
         client_stops: vec![ClientStop {
             client: ClientId(1),
-            when: When::At(20_000),
+            when: FaultTime::At(20_000),
         }],
         ..FaultPlan::default()
     });

@@ -2,8 +2,8 @@
 //! make of them.
 
 use farslot_fabric::sim::{
-    Chance, ClientId, ClientStop, FaultPlan, HostId, NicProfile, NodeConfig, NodePause, NodeStop,
-    Partition, RunEnd, Side, SimNode, Simulation, When, World,
+    Chance, ClientId, ClientStop, FaultPlan, FaultTime, HostId, NicProfile, NodeConfig, NodePause,
+    NodeStop, Partition, RunEnd, Side, SimNode, Simulation, World,
 };
 use farslot_fabric::{
     Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, Nanos, NodeId,
@@ -157,14 +157,14 @@ fn faults(seed: u64) -> FaultPlan {
     if !seed.is_multiple_of(3) {
         plan.node_stops.push(NodeStop {
             node: NODE.0,
-            when: When::AfterVerbs(30 + seed % 50),
+            when: FaultTime::AfterVerbs(30 + seed % 50),
             back_after: Some(20_000_000),
         });
     }
     if !seed.is_multiple_of(5) {
         plan.client_stops.push(ClientStop {
             client: ClientId(2),
-            when: When::AfterVerbs(20 + seed % 7),
+            when: FaultTime::AfterVerbs(20 + seed % 7),
         });
     }
     if seed % 7 > 2 {

@@ -1,7 +1,7 @@
 //! What a world tells of a run, and that it is the same run.
 
 use farslot_fabric::sim::{
-    Chance, ClientId, ClientStop, FaultPlan, NicProfile, RunEnd, Simulation, When, World,
+    Chance, ClientId, ClientStop, FaultPlan, FaultTime, NicProfile, RunEnd, Simulation, World,
 };
 use farslot_fabric::{
     Endpoint, EndpointExt, NodeId, OperationClass, RegionId, RemoteAddr, Rights, in_order,
@@ -58,7 +58,7 @@ fn run(trace: Option<Kept>) -> u64 {
         },
         client_stops: vec![ClientStop {
             client: ClientId(0),
-            when: When::At(2_000),
+            when: FaultTime::At(2_000),
         }],
         ..FaultPlan::default()
     });

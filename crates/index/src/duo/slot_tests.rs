@@ -45,7 +45,7 @@ impl ReadPieces for Loaded {
 
 /// What the slot has of the key.
 #[derive(PartialEq, Eq, Debug)]
-enum Has {
+enum KeyPresence {
     Value(Vec<u8>),
     Block(BlockRef),
 }
@@ -107,14 +107,17 @@ impl Bed {
     }
 
     /// What a reader makes of a slot with these words.
-    fn look(&self, words: Words) -> Option<Has> {
+    fn look(&self, words: Words) -> Option<KeyPresence> {
         let (_, table) = self.client();
         let head = super::bytes::live_head(self.layout.hash_of(&KEY));
         let (mut slot, mut read) = (SlotToMeet::new(TABLE), Loaded(words));
         let heap = table.heap.as_ref();
         match slot.look(&self.layout, heap, (&KEY, head), &mut read) {
-            SlotReading::Key(value) => Some(Has::Value(read.bytes(0, value).to_vec())),
-            SlotReading::Named => self.layout.block_of(read.word(0, 1)).map(Has::Block),
+            SlotReading::Key(value) => Some(KeyPresence::Value(read.bytes(0, value).to_vec())),
+            SlotReading::Named => self
+                .layout
+                .block_of(read.word(0, 1))
+                .map(KeyPresence::Block),
             SlotReading::Other | SlotReading::Dead | SlotReading::Torn => None,
         }
     }

@@ -12,7 +12,7 @@ use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt};
 
 /// A key that can leave the stash.
-struct Returning {
+struct StashDeparture {
     from: SlotNumber,
     hash: u64,
     of: Candidates,
@@ -37,7 +37,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// A key of the stash that can go back to one of its buckets, of which this is one.
-    fn returning(&self, bucket: u64) -> Option<Returning> {
+    fn returning(&self, bucket: u64) -> Option<StashDeparture> {
         let index = self.index.borrow();
         let mut stashed = index.stashed_keys();
         stashed.find_map(|(from, hash)| {
@@ -47,7 +47,7 @@ impl<E: Endpoint> DuoTable<E> {
                 && index.entry(&of, &[]) == Entry::Primary
                 && index.to_split_of(buckets).is_empty()
                 && index.room_in(buckets).is_some();
-            returns.then_some(Returning {
+            returns.then_some(StashDeparture {
                 from,
                 hash,
                 of,
@@ -56,7 +56,7 @@ impl<E: Endpoint> DuoTable<E> {
         })
     }
 
-    async fn bring(&self, key: &Returning) -> Result<()> {
+    async fn bring(&self, key: &StashDeparture) -> Result<()> {
         let [first, second] = key.buckets;
         let held = self.locks.take(&[first, second, key.from.0]).await;
         if !self.is_settled() {

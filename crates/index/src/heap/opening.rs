@@ -40,20 +40,20 @@ impl<E: Endpoint> Heap<E> {
         let mut lost = 0;
         while lost < ATTEMPTS {
             match Box::pin(self.try_open(room, purpose, end.span)).await? {
-                Tried::Opened => {
+                OpenAttempt::Opened => {
                     // Another may be full now.
                     self.close_idle().await;
                     return Ok(true);
                 }
-                Tried::Freed => {}
-                Tried::LostRace => lost += 1,
-                Tried::None => return Ok(false),
+                OpenAttempt::Freed => {}
+                OpenAttempt::LostRace => lost += 1,
+                OpenAttempt::None => return Ok(false),
             }
         }
         Ok(false)
     }
 
-    async fn try_open(&self, room: u64, purpose: Purpose, span: u16) -> Result<Tried> {
+    async fn try_open(&self, room: u64, purpose: Purpose, span: u16) -> Result<OpenAttempt> {
         if self.mark.get() == 0 {
             self.read_mark().await?;
         }
@@ -77,7 +77,7 @@ impl<E: Endpoint> Heap<E> {
         let handed_out = self.pages.below(self.mark.get());
         if self.pages.count - handed_out >= pages + reserve {
             match self.open_among_some(handed_out, request).await? {
-                Tried::None => {}
+                OpenAttempt::None => {}
                 tried => return Ok(tried),
             }
         }
@@ -87,14 +87,14 @@ impl<E: Endpoint> Heap<E> {
         for pages in [pages, fewest] {
             request.pages = pages;
             let mut tried = self.open_among(&all, request).await?;
-            if matches!(tried, Tried::None) {
+            if matches!(tried, OpenAttempt::None) {
                 tried = self.bring_back(&all, request).await?;
             }
-            if pages == fewest || !matches!(tried, Tried::None) {
+            if pages == fewest || !matches!(tried, OpenAttempt::None) {
                 return Ok(tried);
             }
         }
-        Ok(Tried::None)
+        Ok(OpenAttempt::None)
     }
 
     async fn read_mark(&self) -> Result<()> {
@@ -114,7 +114,7 @@ impl<E: Endpoint> Heap<E> {
 
     /// Opens a run somewhere among the pages that were handed out, if a look at some of them finds
     /// one; else raises the mark, if there is memory for more.
-    async fn open_among_some(&self, handed_out: u64, request: RunRequest) -> Result<Tried> {
+    async fn open_among_some(&self, handed_out: u64, request: RunRequest) -> Result<OpenAttempt> {
         let from = match self.cursor.get() {
             cursor if cursor < handed_out => cursor,
             _ => 0,
@@ -130,7 +130,7 @@ impl<E: Endpoint> Heap<E> {
                 ..request
             };
             match self.open_among(&seen, tried).await? {
-                Tried::None => self.cursor.set(end),
+                OpenAttempt::None => self.cursor.set(end),
                 tried => return Ok(tried),
             }
         }
@@ -140,7 +140,7 @@ impl<E: Endpoint> Heap<E> {
     /// Opens one among pages that were seen: a run that was left and has room, or free pages,
     /// unless that leaves fewer than the reserve. Where there is none, it frees the runs that are
     /// dead.
-    async fn open_among(&self, seen: &PageWindow, request: RunRequest) -> Result<Tried> {
+    async fn open_among(&self, seen: &PageWindow, request: RunRequest) -> Result<OpenAttempt> {
         let is_enough = seen.free() >= request.reserve;
         let avoid = match request.purpose {
             Purpose::Write => 0..0,
@@ -173,11 +173,11 @@ impl<E: Endpoint> Heap<E> {
             freed |= self.free_run(run).await?;
         }
         if freed {
-            return Ok(Tried::Freed);
+            return Ok(OpenAttempt::Freed);
         }
         match left(&|_| request.may_mix) {
             Some(run) => self.open_left(run, request).await,
-            None => Ok(Tried::None),
+            None => Ok(OpenAttempt::None),
         }
     }
 
@@ -249,10 +249,10 @@ impl<E: Endpoint> Heap<E> {
 
     /// Raises the mark by some pages, of which the reserve is left: nothing if there is no memory
     /// for both.
-    async fn raise_mark(&self, request: RunRequest) -> Result<Tried> {
+    async fn raise_mark(&self, request: RunRequest) -> Result<OpenAttempt> {
         let first = self.pages.below(self.mark.get());
         if self.pages.count - first < request.pages + request.reserve {
-            return Ok(Tried::None);
+            return Ok(OpenAttempt::None);
         }
         let ahead = AHEAD.min(self.size() / 64).max(request.pages);
         let most = self.pages.count - (first + request.reserve);
@@ -263,16 +263,16 @@ impl<E: Endpoint> Heap<E> {
                 continue;
             }
             if !self.swap_mark(self.pages.page_at(end)).await? {
-                return Ok(Tried::LostRace);
+                return Ok(OpenAttempt::LostRace);
             }
             if pages < request.pages {
                 let words = vec![PageWord(0); pages as usize];
                 return self.claim_run(first, &words, request).await;
             }
             self.ahead.set((first, end));
-            return Ok(Tried::Freed);
+            return Ok(OpenAttempt::Freed);
         }
-        Ok(Tried::None)
+        Ok(OpenAttempt::None)
     }
 
     /// Raises the mark to this, if nobody has since this client saw it.
@@ -285,15 +285,20 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Claims free pages, which have these words, and opens the run that they form.
-    async fn claim_run(&self, first: u64, words: &[PageWord], of: RunRequest) -> Result<Tried> {
+    async fn claim_run(
+        &self,
+        first: u64,
+        words: &[PageWord],
+        of: RunRequest,
+    ) -> Result<OpenAttempt> {
         let (pages, began) = (words.len() as u64, self.endpoint.now());
         let Some(word) = self.claim_pages(first, words, Kind::Open).await? else {
-            return Ok(Tried::LostRace);
+            return Ok(OpenAttempt::LostRace);
         };
         // Whoever died when it gave their memory away has left them free.
         if !self.provide(first..first + pages, false).await? {
             self.give_up_pages(first, word, word.away()).await?;
-            return Ok(Tried::None);
+            return Ok(OpenAttempt::None);
         }
         // Before anything dies there.
         let mut dead = self.endpoint.core().buffers.take(words.len() * 8)?;
@@ -320,7 +325,7 @@ impl<E: Endpoint> Heap<E> {
             ends: EndRange::NONE,
             claimed_at: began,
         });
-        Ok(Tried::Opened)
+        Ok(OpenAttempt::Opened)
     }
 
     /// Claims free pages, which have these words: the word of the first, if nobody was faster.
@@ -386,13 +391,13 @@ impl<E: Endpoint> Heap<E> {
     }
 
     /// Opens a run that another client has left.
-    async fn open_left(&self, run: SeenRun, of: RunRequest) -> Result<Tried> {
+    async fn open_left(&self, run: SeenRun, of: RunRequest) -> Result<OpenAttempt> {
         let began = self.endpoint.now();
         let left = LeftClaim::unpack(run.word.claim());
         let claim = self.new_claim(run.first).await?;
         let word = run.word.as_kind(Kind::Open, claim);
         if !self.swap_word(run.first, run.word, word).await? {
-            return Ok(Tried::LostRace);
+            return Ok(OpenAttempt::LostRace);
         }
         if self.has_stamps() {
             // What is put now is not as old as what is there, or ends later.
@@ -415,7 +420,7 @@ impl<E: Endpoint> Heap<E> {
             ends: run.stamp.map_or(EndRange::NONE, EndRange::of),
             claimed_at: began,
         });
-        Ok(Tried::Opened)
+        Ok(OpenAttempt::Opened)
     }
 
     fn append_to(&self, run: OpenRun) {
@@ -574,7 +579,7 @@ pub(super) struct RunRequest {
     pub(super) may_mix: bool,
 }
 
-pub(super) enum Tried {
+pub(super) enum OpenAttempt {
     Opened,
     /// There is more to be had now.
     Freed,

@@ -7,7 +7,7 @@
 //! cleaned, and whoever opens it finds that it has no memory.
 
 use super::client::{CLAIM_LASTS, Heap};
-use super::opening::{RunRequest, Tried};
+use super::opening::{OpenAttempt, RunRequest};
 use super::pages::{HeapPages, Kind, PageWord, reserve_of};
 use super::seen::{FREE_OR_AWAY, PageWindow, SeenRun};
 use crate::Result;
@@ -67,21 +67,25 @@ impl<E: Endpoint> Heap<E> {
         Ok(is_there)
     }
 
-    /// Gives memory again to a row of pages of which some are away; [`Tried::None`] if there is no
+    /// Gives memory again to a row of pages of which some are away; [`OpenAttempt::None`] if there is no
     /// such row, or no memory.
-    pub(super) async fn bring_back(&self, all: &PageWindow, request: RunRequest) -> Result<Tried> {
+    pub(super) async fn bring_back(
+        &self,
+        all: &PageWindow,
+        request: RunRequest,
+    ) -> Result<OpenAttempt> {
         let Some((first, words)) = all.row_with_away(request.pages) else {
-            return Ok(Tried::None);
+            return Ok(OpenAttempt::None);
         };
         if !self.provide(first..first + request.pages, false).await? {
-            return Ok(Tried::None);
+            return Ok(OpenAttempt::None);
         }
         let pages = (first..).zip(words);
         let away = pages.filter(|(_, word)| word.kind() == Kind::Away);
         let swaps = away.map(|(page, word)| (page, *word, word.freed()));
         Ok(match self.swap_words(swaps).await? {
-            true => Tried::Freed,
-            false => Tried::LostRace,
+            true => OpenAttempt::Freed,
+            false => OpenAttempt::LostRace,
         })
     }
 

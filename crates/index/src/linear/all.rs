@@ -1,7 +1,7 @@
 //! Finding all records of a key, in steps.
 
 use super::client::{Key, LinearTable};
-use super::lookup::{LinearWalkSlowPath, Search, Seeks};
+use super::lookup::{LinearWalkSlowPath, Search, WalkTarget};
 use crate::slot::KeyRule;
 use crate::step::{Lookup, NextStep, ReadPieces, ValueLocation, failed, run};
 use crate::{Result, Value};
@@ -55,7 +55,7 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
     }
 
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
-        search.begin(Seeks::Record, self.table.until_all());
+        search.begin(WalkTarget::Record, self.table.until_all());
         match self.table.refresh_is_due() {
             true => NextStep::SlowPath(LinearWalkSlowPath::Refresh),
             false => self.table.begin_reading(key, search),

@@ -28,7 +28,7 @@ use std::ops::Range;
 #[derive(Default)]
 pub(crate) struct Search {
     pub(super) stage: Stage,
-    pub(super) seeks: Seeks,
+    pub(super) seeks: WalkTarget,
     /// What ends it, for the lengths of its READs.
     pub(super) goal: WalkGoal,
     /// From the key's home to the slot that is looked at, in slots.
@@ -72,7 +72,7 @@ pub(super) enum Stage {
 
 /// What a walk looks for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Seeks {
+pub(super) enum WalkTarget {
     /// A record of the key.
     #[default]
     Record,
@@ -160,7 +160,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
 
     #[inline(always)]
     fn begin(&self, key: &Self::Key<'_>, search: &mut Search) -> NextStep<LinearWalkSlowPath> {
-        search.begin(Seeks::Record, WalkGoal::Match);
+        search.begin(WalkTarget::Record, WalkGoal::Match);
         search.looks_on = false;
         if self.refresh_is_due() {
             return NextStep::SlowPath(LinearWalkSlowPath::Refresh);
@@ -278,7 +278,7 @@ impl<E: Endpoint> Lookup for LinearTable<E> {
     }
 }
 
-impl Seeks {
+impl WalkTarget {
     /// Whether it is a place for a record, should the key have none.
     #[inline(always)]
     const fn a_place(self) -> bool {
@@ -288,7 +288,7 @@ impl Seeks {
 
 impl Search {
     #[inline(always)]
-    pub(super) fn begin(&mut self, seeks: Seeks, goal: WalkGoal) {
+    pub(super) fn begin(&mut self, seeks: WalkTarget, goal: WalkGoal) {
         (self.seeks, self.goal) = (seeks, goal);
         self.looks_on = true;
         self.go_to(0);
@@ -442,9 +442,11 @@ impl<E: Endpoint> LinearTable<E> {
         search.word = word;
         if self.has_value(kind, word) {
             return match (search.seeks, seen) {
-                (Seeks::Place, _) => None,
+                (WalkTarget::Place, _) => None,
                 // Its record is known to be the key's.
-                (Seeks::Slot(wanted), _) => (word == wanted).then_some(NextStep::was_there(true)),
+                (WalkTarget::Slot(wanted), _) => {
+                    (word == wanted).then_some(NextStep::was_there(true))
+                }
                 (_, SlotMatch::Word(word)) => Some(NextStep::Found(self.found_in(kind, word))),
                 _ => {
                     search.stage = Stage::Record;
@@ -452,7 +454,7 @@ impl<E: Endpoint> LinearTable<E> {
                 }
             };
         }
-        if self.layout.keys == KeyRule::Multi && search.seeks != Seeks::Place {
+        if self.layout.keys == KeyRule::Multi && search.seeks != WalkTarget::Place {
             search.passed.get_or_insert((search.distance, word));
             return None;
         }
@@ -471,7 +473,7 @@ impl<E: Endpoint> LinearTable<E> {
         head: u64,
         read: &mut impl ReadPieces,
     ) -> Option<NextStep<LinearWalkSlowPath>> {
-        if let Seeks::Place | Seeks::Slot(_) = search.seeks {
+        if let WalkTarget::Place | WalkTarget::Slot(_) = search.seeks {
             return None;
         }
         search.word = head;

@@ -19,7 +19,7 @@
 use super::client::{Key, LinearTable};
 use super::cluster_hints::WalkGoal;
 use super::fast_path::PairWriteFastPath;
-use super::lookup::{self, Search, Seeks, Stage, WalkEnd};
+use super::lookup::{self, Search, Stage, WalkEnd, WalkTarget};
 use super::slots::{MOST_RACES, SlotMatch};
 use crate::heap::{BlockRef, Draft, Heap, NewRecord, Purpose, TableWrite};
 use crate::slot::{KeyRule, SlotHead, SlotKind};
@@ -201,17 +201,17 @@ impl<E: Endpoint> Lookup for Writes<'_, E> {
         let (table, key) = (self.table, &write.key);
         let is_multi = table.layout.keys == KeyRule::Multi;
         if let Some(block) = write.only_in {
-            let seeks = Seeks::Slot(SlotHead::out(key.hash, block));
+            let seeks = WalkTarget::Slot(SlotHead::out(key.hash, block));
             of.search.begin(seeks, WalkGoal::Match);
             return self.read_on(write, of);
         }
         let (seeks, goal) = match write.operation {
-            Operation::Put(..) if is_multi => (Seeks::Place, WalkGoal::EmptySlot),
-            Operation::Remove(_) if is_multi => (Seeks::Record, WalkGoal::EmptySlot),
+            Operation::Put(..) if is_multi => (WalkTarget::Place, WalkGoal::EmptySlot),
+            Operation::Remove(_) if is_multi => (WalkTarget::Record, WalkGoal::EmptySlot),
             Operation::Put(..) | Operation::FindOrPut(..) => {
-                (Seeks::RecordOrPlace, WalkGoal::Match)
+                (WalkTarget::RecordOrPlace, WalkGoal::Match)
             }
-            _ => (Seeks::Record, WalkGoal::Match),
+            _ => (WalkTarget::Record, WalkGoal::Match),
         };
         of.search.begin(seeks, goal);
         if let Operation::Put(..) | Operation::Update(..) = write.operation

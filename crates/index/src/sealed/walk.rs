@@ -12,7 +12,7 @@ use farslot_fabric::{Buffer, Endpoint, EndpointExt, window};
 use std::ops::Range;
 
 /// What a lookup does with a record of its key.
-enum Then {
+enum RecordAction {
     Stop,
     GoOn,
 }
@@ -32,8 +32,8 @@ impl<E: Endpoint> Client<E> {
             found(value);
             count += 1;
             match self.layout.keys {
-                KeyRule::Unique => Then::Stop,
-                KeyRule::Multi => Then::GoOn,
+                KeyRule::Unique => RecordAction::Stop,
+                KeyRule::Multi => RecordAction::GoOn,
             }
         };
         match self.layout.form {
@@ -52,7 +52,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         built: &Built,
-        mut matched: impl FnMut(&[u8]) -> Then,
+        mut matched: impl FnMut(&[u8]) -> RecordAction,
     ) -> Result<()> {
         let format = self.inline_format(built.mask);
         let mut distance = 0;
@@ -62,7 +62,7 @@ impl<E: Endpoint> Client<E> {
                 match self.scan_inline(key, format, &chunk, from) {
                     InlineLook::Match(at) => {
                         let slot = &chunk[at..at + format.slot];
-                        if let Then::Stop = matched(&slot[format.key..]) {
+                        if let RecordAction::Stop = matched(&slot[format.key..]) {
                             return Ok(());
                         }
                         from = at + format.slot;
@@ -81,7 +81,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         built: &Built,
-        mut matched: impl FnMut(RecordValue) -> Then,
+        mut matched: impl FnMut(RecordValue) -> RecordAction,
     ) -> Result<()> {
         let format = self.layout.out_format();
         let mut candidates = Vec::new();
@@ -103,7 +103,7 @@ impl<E: Endpoint> Client<E> {
             drop(chunk);
             // Side by side, but not thousands for one record.
             for some in candidates.chunks(BATCH_WIDTH) {
-                if let Then::Stop = self.compare(key, some, &mut matched).await? {
+                if let RecordAction::Stop = self.compare(key, some, &mut matched).await? {
                     return Ok(());
                 }
             }
@@ -119,12 +119,12 @@ impl<E: Endpoint> Client<E> {
         &self,
         key: &Key<'_>,
         candidates: &[Reference],
-        matched: &mut impl FnMut(RecordValue) -> Then,
-    ) -> Result<Then> {
-        let mut then = Then::GoOn;
+        matched: &mut impl FnMut(RecordValue) -> RecordAction,
+    ) -> Result<RecordAction> {
+        let mut then = RecordAction::GoOn;
         let mut failed = Ok(());
         let mut look_at = |record: Result<Option<RecordValue>>| match (record, &then) {
-            (Ok(Some(record)), Then::GoOn) => then = matched(record),
+            (Ok(Some(record)), RecordAction::GoOn) => then = matched(record),
             (Ok(_), _) => {}
             (Err(error), _) => failed = Err(error),
         };
@@ -138,8 +138,8 @@ impl<E: Endpoint> Client<E> {
         }
         match then {
             // What was found is right, whatever has become of the others.
-            Then::Stop => Ok(Then::Stop),
-            Then::GoOn => failed.map(|()| Then::GoOn),
+            RecordAction::Stop => Ok(RecordAction::Stop),
+            RecordAction::GoOn => failed.map(|()| RecordAction::GoOn),
         }
     }
 

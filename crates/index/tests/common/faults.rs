@@ -2,7 +2,7 @@
 //! are made of. All are drawn, so that some runs have them and some have not.
 
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, Partition, Side, SlowNode, When,
+    ClientId, ClientStop, FaultPlan, FaultTime, HostId, Partition, Side, SlowNode,
 };
 use farslot_fabric::{Nanos, NodeId};
 use rand::RngExt;
@@ -87,7 +87,7 @@ pub fn stop(
 pub fn stopped(client: ClientId, verbs: u64) -> ClientStop {
     ClientStop {
         client,
-        when: When::AfterVerbs(verbs),
+        when: FaultTime::AfterVerbs(verbs),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A served structure in a simulated world, and faults.
 
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, NicProfile, Partition, Side, SimEndpoint, When, World,
+    ClientId, ClientStop, FaultPlan, FaultTime, NicProfile, Partition, Side, SimEndpoint, World,
 };
 use farslot_fabric::{Limits, NodeId, RegionId, Rights};
 use farslot_remote::{ObjectId, RemoteStructure, serve};
@@ -60,7 +60,7 @@ pub fn faults(seed: u64) -> FaultPlan {
     if seed % 3 == 1 {
         plan.client_stops.push(ClientStop {
             client: ClientId(1),
-            when: When::AfterVerbs(10 + seed % 40),
+            when: FaultTime::AfterVerbs(10 + seed % 40),
         });
     }
     plan

@@ -39,7 +39,7 @@ pub enum Answered {
     InDoubt,
     /// The owner has not done it, and its client cannot do it by itself
     /// ([`ReplyWriter::of_keys`]).
-    Refused(Why),
+    Refused(RefusalCause),
 }
 
 impl Answered {
@@ -68,7 +68,7 @@ impl Answered {
 
 /// Why an owner refuses an operation to a client that cannot do it by itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum RefusalCause {
     /// The caller's grant does not open this key to this operation.
     Key,
     /// The reply has no room for the values.
@@ -153,11 +153,11 @@ impl<'b> ReplyWriter<'b> {
             Answered::Done(Outcome::Changed(true)) => self.item(number, CHANGED, &[]),
             Answered::Done(Outcome::Value(value)) => self.value(number, value.as_deref()),
             Answered::Done(Outcome::Values(values)) => self.values(number, values),
-            Answered::Refused(Why::Key) => self.item(number, KEY_REFUSED, &[]),
-            Answered::Refused(Why::NoRoom) => self.item(number, NO_ROOM, &[]),
-            Answered::Refused(Why::Ending) => self.item(number, ENDING, &[]),
-            Answered::Refused(Why::Said(text)) => self.text(number, text),
-            Answered::Refused(Why::Failed(error)) => match numbers_of(error) {
+            Answered::Refused(RefusalCause::Key) => self.item(number, KEY_REFUSED, &[]),
+            Answered::Refused(RefusalCause::NoRoom) => self.item(number, NO_ROOM, &[]),
+            Answered::Refused(RefusalCause::Ending) => self.item(number, ENDING, &[]),
+            Answered::Refused(RefusalCause::Said(text)) => self.text(number, text),
+            Answered::Refused(RefusalCause::Failed(error)) => match numbers_of(error) {
                 Some((kind, numbers)) => {
                     let bytes = numbers.map(u64::to_le_bytes).concat();
                     // Without them, it has less to say.
@@ -287,27 +287,27 @@ const fn size_of(number: u64) -> FieldSize {
 }
 
 /// Why an operation was refused; nothing for what is no such answer.
-fn why_of(kind: u8, bytes: &[u8]) -> Option<Why> {
+fn why_of(kind: u8, bytes: &[u8]) -> Option<RefusalCause> {
     let (numbers, _) = bytes.as_chunks::<8>();
     let number = |at| numbers.get(at).map_or(0, |word| u64::from_le_bytes(*word));
     let (a, b) = (number(0), number(1));
     let len = usize::try_from(a).unwrap_or(usize::MAX);
     let allowed = size_of(b);
     Some(match kind {
-        KEY_REFUSED => Why::Key,
-        NO_ROOM => Why::NoRoom,
-        ENDING => Why::Ending,
-        FULL => Why::Failed(IndexError::Full {
+        KEY_REFUSED => RefusalCause::Key,
+        NO_ROOM => RefusalCause::NoRoom,
+        ENDING => RefusalCause::Ending,
+        FULL => RefusalCause::Failed(IndexError::Full {
             probed: a,
             slots: b,
         }),
-        HEAP_FULL => Why::Failed(IndexError::HeapFull {
+        HEAP_FULL => RefusalCause::Failed(IndexError::HeapFull {
             record_bytes: len,
             heap_bytes: b,
         }),
-        KEY_LENGTH => Why::Failed(IndexError::KeyLength { len, allowed }),
-        VALUE_LENGTH => Why::Failed(IndexError::ValueLength { len, allowed }),
-        OUT_OF_MEMORY => Why::Failed(IndexError::OutOfMemory {
+        KEY_LENGTH => RefusalCause::Failed(IndexError::KeyLength { len, allowed }),
+        VALUE_LENGTH => RefusalCause::Failed(IndexError::ValueLength { len, allowed }),
+        OUT_OF_MEMORY => RefusalCause::Failed(IndexError::OutOfMemory {
             requested: a,
             free: b,
         }),
@@ -315,7 +315,7 @@ fn why_of(kind: u8, bytes: &[u8]) -> Option<Why> {
         FAILED => {
             let text = String::from_utf8_lossy(bytes);
             let shown = text.chars().filter(|sign| !sign.is_control());
-            Why::Said(shown.take(LONGEST_TEXT).collect())
+            RefusalCause::Said(shown.take(LONGEST_TEXT).collect())
         }
         _ => return None,
     })
@@ -448,29 +448,30 @@ mod tests {
         ]
     }
 
-    fn why() -> impl Strategy<Value = Why> {
+    fn why() -> impl Strategy<Value = RefusalCause> {
         prop_oneof![
-            Just(Why::Key),
-            Just(Why::NoRoom),
-            Just(Why::Ending),
-            "[ -~]{0,40}".prop_map(Why::Said),
-            any::<(u64, u64)>()
-                .prop_map(|(probed, slots)| { Why::Failed(IndexError::Full { probed, slots }) }),
+            Just(RefusalCause::Key),
+            Just(RefusalCause::NoRoom),
+            Just(RefusalCause::Ending),
+            "[ -~]{0,40}".prop_map(RefusalCause::Said),
+            any::<(u64, u64)>().prop_map(|(probed, slots)| {
+                RefusalCause::Failed(IndexError::Full { probed, slots })
+            }),
             any::<(usize, u64)>().prop_map(|(record_bytes, heap_bytes)| {
-                Why::Failed(IndexError::HeapFull {
+                RefusalCause::Failed(IndexError::HeapFull {
                     record_bytes,
                     heap_bytes,
                 })
             }),
             any::<(u64, u64)>().prop_map(|(requested, free)| {
-                Why::Failed(IndexError::OutOfMemory { requested, free })
+                RefusalCause::Failed(IndexError::OutOfMemory { requested, free })
             }),
             any::<(usize, bool, u32)>().prop_map(|(len, is_fixed, bytes)| {
                 let allowed = match is_fixed {
                     true => FieldSize::Fixed(bytes),
                     false => FieldSize::UpTo(bytes),
                 };
-                Why::Failed(IndexError::ValueLength { len, allowed })
+                RefusalCause::Failed(IndexError::ValueLength { len, allowed })
             }),
         ]
     }
@@ -509,11 +510,11 @@ mod tests {
             for ((number, got), (expected, sent)) in got.iter().zip(all.iter().enumerate()) {
                 prop_assert_eq!(*number, expected);
                 let is_value = matches!(sent, Answered::Done(Outcome::Value(Some(_)) | Outcome::Values(_)));
-                let too_long = if of_keys { Answered::Refused(Why::NoRoom) } else { Answered::Left };
+                let too_long = if of_keys { Answered::Refused(RefusalCause::NoRoom) } else { Answered::Left };
                 let said_less = matches!(
                     (got, sent),
-                    (Answered::Refused(Why::Failed(_)), Answered::Refused(Why::Failed(_)))
-                        | (Answered::Refused(Why::Said(_)), Answered::Refused(Why::Said(_)))
+                    (Answered::Refused(RefusalCause::Failed(_)), Answered::Refused(RefusalCause::Failed(_)))
+                        | (Answered::Refused(RefusalCause::Said(_)), Answered::Refused(RefusalCause::Said(_)))
                 );
                 prop_assert!(
                     got == sent || room < 400 && (is_value && *got == too_long || said_less),

@@ -14,7 +14,7 @@ const ELEMENTS: u64 = 16;
 
 /// What clients were told.
 #[derive(Default)]
-struct Told {
+struct SetAnswers {
     /// How often elements were new.
     new: BTreeMap<u64, u32>,
     /// Elements that were put or found.
@@ -22,7 +22,7 @@ struct Told {
     wrong: Option<String>,
 }
 
-impl Told {
+impl SetAnswers {
     /// Notes the value that an element had, or that it was new.
     fn note(&mut self, number: u64, found: Option<&[u8]>, value: &[u8]) {
         self.acknowledged.insert(number);
@@ -45,10 +45,10 @@ fn element(number: u64, is_word: bool) -> ([u8; 8], Vec<u8>) {
     (number.to_le_bytes(), value)
 }
 
-fn use_set(set: &Table, mut rng: ChaCha8Rng, is_word: bool, told: &Mutex<Told>) {
+fn use_set(set: &Table, mut rng: ChaCha8Rng, is_word: bool, answers: &Mutex<SetAnswers>) {
     let note = |number, found: Option<&[u8]>, value: &[u8]| {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.note(number, found, value);
+        let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.note(number, found, value);
     };
     for _ in 0..8 {
         let batch = rng.random_range(1..5);
@@ -103,17 +103,17 @@ fn run(seed: u64, swaps_blindly: bool) -> Result<(), String> {
         longest_jump: 0,
         swaps_blindly,
     };
-    let told = Mutex::new(Told::default());
+    let answers = Mutex::new(SetAnswers::default());
     let ended = schedule::run(&plan, CLIENTS, |number| {
         let rng = ChaCha8Rng::seed_from_u64(seed * CLIENTS as u64 + number as u64);
-        use_set(&store.table("t").unwrap(), rng, is_word, &told);
+        use_set(&store.table("t").unwrap(), rng, is_word, &answers);
     });
-    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(wrong) = told.wrong {
+    let answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(wrong) = answers.wrong {
         return Err(wrong);
     }
-    for number in &told.acknowledged {
-        match told.new.get(number).copied().unwrap_or(0) {
+    for number in &answers.acknowledged {
+        match answers.new.get(number).copied().unwrap_or(0) {
             1 => {}
             0 if has_stops => {}
             times => return Err(format!("{number} was new {times} times")),
@@ -127,7 +127,7 @@ fn run(seed: u64, swaps_blindly: bool) -> Result<(), String> {
     };
     let looked = schedule::run(&after, 1, |_| {
         let set = store.table("t").unwrap();
-        for number in &told.acknowledged {
+        for number in &answers.acknowledged {
             let (key, value) = element(*number, is_word);
             if set.get(&key).unwrap() != Some(value) {
                 return Err(format!("{number} is lost"));

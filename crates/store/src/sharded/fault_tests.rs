@@ -15,8 +15,8 @@ use crate::{
 };
 use farslot_check::{Recorder, RegisterMap, SequentialModel, TableOp, TableRet, check};
 use farslot_fabric::sim::{
-    ClientStop, FaultPlan, HostId, NicProfile, NodeStop, RunEnd, SimEndpoint, Simulation, When,
-    World,
+    ClientStop, FaultPlan, FaultTime, HostId, NicProfile, NodeStop, RunEnd, SimEndpoint,
+    Simulation, World,
 };
 use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Limits, Nanos, NodeId, Rights};
 use farslot_index::{Admin, IndexError};
@@ -259,7 +259,7 @@ fn what_a_dead_creator_has_begun_is_completed_by_who_opens_it() {
         world.set_faults(FaultPlan {
             client_stops: vec![ClientStop {
                 client: creator,
-                when: When::AfterVerbs(verbs),
+                when: FaultTime::AfterVerbs(verbs),
             }],
             ..FaultPlan::default()
         });
@@ -489,7 +489,7 @@ fn lose_a_node(
     world.set_faults(FaultPlan {
         node_stops: vec![NodeStop {
             node: lost,
-            when: When::At(stop),
+            when: FaultTime::At(stop),
             back_after: Some(back_after),
         }],
         refuse_at_once: rng.random_bool(0.5),

@@ -6,8 +6,8 @@ use crate::broken::{BrokenProtocol, ProtocolBreach};
 use crate::owner::serve_owner;
 use crate::{Database, DatabaseOptions, Locking, OwnerOptions};
 use farslot_fabric::sim::{
-    Chance, ClientId, ClientStop, FaultPlan, NicProfile, NodePause, NodeStop, Partition, Side,
-    SimEndpoint, When, World,
+    Chance, ClientId, ClientStop, FaultPlan, FaultTime, NicProfile, NodePause, NodeStop, Partition,
+    Side, SimEndpoint, World,
 };
 use farslot_fabric::{Limits, Nanos, NodeId, RegionId, Rights};
 use farslot_remote::chained::{Chained, Shape, Table};
@@ -211,14 +211,14 @@ pub(super) fn faults(seed: u64, wrong: Wrong) -> FaultPlan {
         if seed % of == 1 {
             plan.client_stops.push(ClientStop {
                 client: ClientId(client),
-                when: When::AfterVerbs(5 + seed / of % 120),
+                when: FaultTime::AfterVerbs(5 + seed / of % 120),
             });
         }
     }
     if seed % 5 == 4 {
         plan.node_stops.push(NodeStop {
             node: NodeId((seed % 3) as u16),
-            when: When::AfterVerbs(50 + seed % 300),
+            when: FaultTime::AfterVerbs(50 + seed % 300),
             back_after: None,
         });
     }

@@ -18,7 +18,7 @@ use farslot::index::linear::KeyRule;
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, Until, WARM_UP,
+    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, RunLimit, WARM_UP,
 };
 
 pub(crate) const ID: &str = "000-ahead";
@@ -201,7 +201,7 @@ fn sealed(scale: &Scale, order: SlotOrder, table: u32, load: f64) -> Result<[Mea
             threads: CLIENT_THREADS,
             width: WIDTH,
             warm_up: WARM_UP,
-            until: Until::Lookups(scale.lookups.into()),
+            until: RunLimit::Lookups(scale.lookups.into()),
             seed,
         };
         Ok::<_, LabError>(experiment.run(built.memory.world(seed, NicProfile::connectx5_edr())?)?)

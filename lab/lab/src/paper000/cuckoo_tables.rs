@@ -11,7 +11,7 @@ use farslot::{FieldSize, StoreError};
 use farslot_bench::BenchError;
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, TableMemory, Until, WARM_UP,
+    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, RunLimit, TableMemory, WARM_UP,
     built_cuckoo,
 };
 
@@ -103,7 +103,7 @@ impl CuckooAt {
             threads: CLIENT_THREADS,
             width,
             warm_up: WARM_UP,
-            until: Until::Lookups(lookups.into()),
+            until: RunLimit::Lookups(lookups.into()),
             seed: self.seed,
         }
     }

@@ -9,7 +9,7 @@ use farslot::fabric::sim::NicProfile;
 use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, Zipf,
+    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, RunLimit, Zipf,
 };
 
 pub(crate) const ID: &str = "000-fig12";
@@ -126,7 +126,7 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
             threads: CLIENT_THREADS,
             width: WIDTH,
             warm_up: span(LEARNING),
-            until: Until::Elapsed(span(MEASURED)),
+            until: RunLimit::Elapsed(span(MEASURED)),
             seed,
         };
         Ok(experiment.run(filling.memory().world(seed, NicProfile::connectx5_edr())?)?)

@@ -12,7 +12,7 @@ use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes, RecordMix, Sl
 use farslot::model::{HybridPrices, InlineCandidate, NicModel, Objective, RecordSize};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, OpenLinear, Records, Until, WARM_UP,
+    Answer, Ask, Experiment, Filling, OpenLinear, Records, RunLimit, WARM_UP,
 };
 
 /// A table of inline slots takes 1 KiB for each, here and in the simulated node.
@@ -244,7 +244,7 @@ impl Set {
                 threads,
                 width,
                 warm_up,
-                until: Until::Lookups(scale.lookups.into()),
+                until: RunLimit::Lookups(scale.lookups.into()),
                 seed,
             };
             Ok::<_, LabError>(

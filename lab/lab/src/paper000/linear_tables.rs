@@ -8,7 +8,7 @@ use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
 use farslot::model::{NicModel, Objective};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, Until, WARM_UP,
+    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, RunLimit, WARM_UP,
 };
 
 /// Lookups that each client thread has under way where throughput is measured: enough for the NIC
@@ -79,7 +79,7 @@ impl LinearAt<'_> {
             threads: CLIENT_THREADS,
             width: WIDTH,
             warm_up: WARM_UP,
-            until: Until::Lookups(self.lookups.into()),
+            until: RunLimit::Lookups(self.lookups.into()),
             seed: self.seed,
         })
     }

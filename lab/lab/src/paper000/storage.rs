@@ -16,7 +16,7 @@ use farslot::index::linear::{KeyRule, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot_bench::simulated::{
     Answer, Ask, BuiltSealed, CLIENT_THREADS, Experiment, Measured, OpenCuckoo, OpenSealed,
-    OpenTable, Records, TableMemory, Until, WARM_UP, Zipf, built_cuckoo,
+    OpenTable, Records, RunLimit, TableMemory, WARM_UP, Zipf, built_cuckoo,
 };
 
 /// Half a minute.
@@ -127,7 +127,7 @@ impl StorageRun<'_> {
             threads: CLIENT_THREADS,
             width: WIDTH,
             warm_up: WARM_UP,
-            until: Until::Lookups(self.lookups),
+            until: RunLimit::Lookups(self.lookups),
             seed: self.seed,
         };
         Ok(experiment.run(memory.world(self.seed, NicProfile::connectx5_edr())?)?)

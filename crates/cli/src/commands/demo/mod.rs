@@ -61,7 +61,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     }
     if report.wrong() > 0 {
         output::note(format_args!("error: {} answers were wrong", report.wrong()));
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     if args.keep {
         let signals = switch(false, false)?;

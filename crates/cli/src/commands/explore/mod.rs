@@ -64,7 +64,7 @@ const SIMULATED: u64 = 16 << 20;
 /// Explores a model and reports what was found.
 ///
 /// # Errors
-/// A model that cannot be read or explored; [`Failure::Told`] where the invariant is violated.
+/// A model that cannot be read or explored; [`Failure::Reported`] where the invariant is violated.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     if args.ranks.table == StatePlacement::Shared && (args.symbolic || !args.ranks.are_given()) {
         let reason = "--table shared is for several processes that explore state by state";
@@ -94,7 +94,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
                 context,
                 "no marking that can be reached meets the condition".into(),
             )
-            .and(Err(Failure::Told)),
+            .and(Err(Failure::Reported)),
         };
     };
     // With --json, standard output has one object and nothing else.
@@ -114,7 +114,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         ),
     )?;
     match args.reach {
-        None => Err(Failure::Told),
+        None => Err(Failure::Reported),
         Some(_) => Ok(()),
     }
 }

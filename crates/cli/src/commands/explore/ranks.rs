@@ -2,7 +2,7 @@
 
 use crate::job::{self, Children};
 use farslot_explore::Terms;
-use farslot_explore::explicit::ranks::{Over, RingShape, TableShape, Team};
+use farslot_explore::explicit::ranks::{RankFabric, RingShape, TableShape, Team};
 use farslot_set::job::{Job, Launch};
 use farslot_terminal::failure::{Failure, Result};
 use std::ffi::OsString;
@@ -94,10 +94,10 @@ impl RankArgs {
     }
 
     /// What joins the processes.
-    pub fn over(&self) -> Over {
+    pub fn over(&self) -> RankFabric {
         match (self.over, &self.rendezvous) {
-            (Some(Fabric::Tcp), _) | (None, Some(_)) => Over::Tcp(self.listen.clone()),
-            _ => Over::Shm,
+            (Some(Fabric::Tcp), _) | (None, Some(_)) => RankFabric::Tcp(self.listen.clone()),
+            _ => RankFabric::Shm,
         }
     }
 
@@ -144,8 +144,8 @@ impl RankArgs {
     ) -> Result<Command> {
         let program = std::env::current_exe().map_err(Failure::io("this program"))?;
         let over = match self.over() {
-            Over::Shm => "shm",
-            Over::Tcp(_) => "tcp",
+            RankFabric::Shm => "shm",
+            RankFabric::Tcp(_) => "tcp",
         };
         let mut options: Vec<(&str, OsString)> = vec![
             ("--rendezvous", address.into()),
@@ -195,7 +195,7 @@ impl RankArgs {
 /// Meets the others over the fabric.
 pub fn meet(
     job: Job,
-    over: &Over,
+    over: &RankFabric,
     shape: RingShape,
     table: Option<TableShape>,
     terms: Terms,

@@ -193,7 +193,7 @@ fn report(
         Some(failure) => {
             // The answer has been given.
             output::note(format_args!("error: {failure}"));
-            Err(Failure::Told)
+            Err(Failure::Reported)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! changes of them.
 
 use super::args::Args;
-use super::grants::{GrantFile, Mightier};
+use super::grants::{FullAccess, GrantFile};
 use super::reload::OptionChanges;
 use farslot::admission::{Clients, Secret, TlsServer};
 use farslot::{Server, StoreError};
@@ -56,7 +56,7 @@ impl Admission {
             .transpose()?;
         let proofs = Proofs::read(args, context, under_tls)?;
         let grants = args.grants.as_deref();
-        let grants = grants.map(|file| GrantFile::read(file, proofs.mightier()));
+        let grants = grants.map(|file| GrantFile::read(file, proofs.full_access()));
         Ok(Self {
             grants: grants.transpose()?,
             proofs,
@@ -147,7 +147,7 @@ impl Admission {
             }
         }
         if let Some(grants) = &mut self.grants {
-            grants.set_mightier(self.proofs.mightier());
+            grants.set_full_access(self.proofs.full_access());
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Admission {
             }
             (None, Some(file)) => {
                 self.proofs.check_limits(args)?;
-                self.grants = Some(GrantFile::read(file, self.proofs.mightier())?);
+                self.grants = Some(GrantFile::read(file, self.proofs.full_access())?);
             }
         }
         Ok(())
@@ -209,9 +209,9 @@ impl Proofs {
         }
     }
 
-    fn mightier(&self) -> Mightier {
+    fn full_access(&self) -> FullAccess {
         let both = self.secrets.iter().chain(&self.read_only_secrets);
-        Mightier {
+        FullAccess {
             secrets: both.cloned().collect(),
             clients: self.clients.clone(),
         }

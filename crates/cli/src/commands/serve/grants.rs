@@ -96,14 +96,14 @@ enum BadGrant {
 
 /// What opens more than single tables.
 #[derive(Default)]
-pub struct Mightier {
+pub struct FullAccess {
     pub secrets: Vec<Secret>,
     pub clients: Option<Clients>,
 }
 
 /// The grants of a file, and which of them are in force.
 pub struct GrantFile {
-    mightier: Mightier,
+    full_access: FullAccess,
     states: BTreeMap<String, GrantState>,
 }
 
@@ -213,13 +213,13 @@ impl GrantFile {
     /// # Errors
     /// A file that cannot be read or is not one of grants, with the grant that is wrong; a secret's
     /// file, as [`secrets_in`].
-    pub fn read(file: &Path, mightier: Mightier) -> Result<Self> {
-        let grants = grants_of(file, &mightier)?;
+    pub fn read(file: &Path, full_access: FullAccess) -> Result<Self> {
+        let grants = grants_of(file, &full_access)?;
         let states = grants
             .into_iter()
             .map(|grant| (grant.name.clone(), GrantState::new(grant)));
         Ok(Self {
-            mightier,
+            full_access,
             states: states.collect(),
         })
     }
@@ -240,8 +240,8 @@ impl GrantFile {
     }
 
     /// Notes what else opens more than single tables from now on.
-    pub fn set_mightier(&mut self, mightier: Mightier) {
-        self.mightier = mightier;
+    pub fn set_full_access(&mut self, full_access: FullAccess) {
+        self.full_access = full_access;
     }
 
     /// Reads the file again, or another in its place, and does what it says now.
@@ -249,7 +249,7 @@ impl GrantFile {
     /// # Errors
     /// Where something is wrong with it: nothing changes then.
     pub fn reload(&mut self, file: &Path, server: &Server) -> Result<()> {
-        let grants = grants_of(file, &self.mightier)?;
+        let grants = grants_of(file, &self.full_access)?;
         let mut before = std::mem::take(&mut self.states);
         for grant in grants {
             let state = match before.remove(&grant.name) {
@@ -294,7 +294,7 @@ fn differ_in_proof_alone(one: &TableGrant, other: &TableGrant) -> bool {
 ///
 /// # Errors
 /// As [`GrantFile::read`].
-pub fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
+pub fn grants_of(file: &Path, full_access: &FullAccess) -> Result<Vec<TableGrant>> {
     let shown = file.display();
     let text = text_of(file, "grants")?;
     let entries: BTreeMap<String, Entry> = toml::from_str(&text)
@@ -305,7 +305,7 @@ pub fn grants_of(file: &Path, mightier: &Mightier) -> Result<Vec<TableGrant>> {
         let secret_file = entry.secret_file.as_ref();
         let secrets = secret_file.map(|secrets| secrets_in(&directory.join(secrets)));
         let secrets = secrets.transpose()?.unwrap_or_default();
-        check(&name, &entry, &secrets, mightier)
+        check(&name, &entry, &secrets, full_access)
             .map_err(|wrong| Failure::Failed(format!("{shown}: the grant {name:?}: {wrong}")))?;
         grants.push(TableGrant {
             name,
@@ -327,7 +327,7 @@ fn check(
     name: &str,
     entry: &Entry,
     secrets: &[Secret],
-    mightier: &Mightier,
+    full_access: &FullAccess,
 ) -> std::result::Result<(), BadGrant> {
     farslot::admission::check_grant_name(name)?;
     if [DEFAULT_GRANT, READ_ONLY].contains(&name) {
@@ -344,7 +344,7 @@ fn check(
     }
     if secrets
         .iter()
-        .any(|secret| mightier.secrets.contains(secret))
+        .any(|secret| full_access.secrets.contains(secret))
     {
         return Err(BadGrant::SharedSecret);
     }
@@ -365,7 +365,7 @@ fn check(
     if entry.clients.is_empty() {
         return Ok(());
     }
-    match &mightier.clients {
+    match &full_access.clients {
         None => Err(BadGrant::NoClientAuthority),
         Some(Clients::Any) => Err(BadGrant::ClientsOpenAll),
         Some(Clients::Named(names)) => match entry.clients.iter().find(|name| names.contains(name))

@@ -1,6 +1,6 @@
 //! The Redis gateway of `farslot serve --redis ADDR`.
 
-use super::grants::{GrantFile, Mightier, grants_of};
+use super::grants::{FullAccess, GrantFile, grants_of};
 use super::listen::Listen;
 use farslot::admission::{Secret, TableGrant, TlsServer};
 use farslot::{Evicting, Server};
@@ -127,7 +127,7 @@ pub fn users(
 ) -> Result<Vec<TableGrant>> {
     let users = match (grants, file) {
         (Some(grants), _) => grants.all(),
-        (None, Some(file)) => grants_of(file, &Mightier::default())?,
+        (None, Some(file)) => grants_of(file, &FullAccess::default())?,
         (None, None) => Vec::new(),
     };
     let has_it = |user: &&TableGrant| secrets.iter().any(|secret| user.secrets.contains(secret));

@@ -49,4 +49,4 @@ pub use ring::{Exchange, OwnMemory, RingShape};
 pub use search::{Exploring, explore_rank};
 pub use simulated::simulate;
 pub use table::{PartMemory, SharedTableMemory, TableShape};
-pub use team::{Over, Team};
+pub use team::{RankFabric, Team};

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What joins the ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
+pub enum RankFabric {
     /// Shared memory: processes of one machine.
     Shm,
     /// TCP: of any. Every rank listens at this address, `HOST:PORT`, port 0 for any.
@@ -53,14 +53,14 @@ impl Team {
     /// [`RankError::Job`], also where a rank has other terms; [`RankError::Fabric`].
     pub fn meet(
         mut job: Job,
-        over: &Over,
+        over: &RankFabric,
         shape: RingShape,
         table: Option<TableShape>,
         terms: Terms,
     ) -> Result<Self, RankError> {
         let fabric = match over {
-            Over::Shm => "shm",
-            Over::Tcp(_) => "tcp",
+            RankFabric::Shm => "shm",
+            RankFabric::Tcp(_) => "tcp",
         };
         let terms = terms.and("way", "state by state").and("fabric", fabric);
         let terms = terms.and("table", table.map_or("own".into(), TableShape::term));
@@ -79,8 +79,8 @@ impl Team {
             .map(|len| RegionSpec { len, rights })
             .collect();
         let connection = match over {
-            Over::Shm => over_shm(&mut job, &regions)?,
-            Over::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
+            RankFabric::Shm => over_shm(&mut job, &regions)?,
+            RankFabric::Tcp(listen) => over_tcp(&mut job, &regions, listen)?,
         };
         let endpoint = Rc::new(connection.endpoint);
         let memory =

@@ -67,7 +67,7 @@ struct Channel {
     ends: ClientChannelEnd,
     node: Half,
     /// The calls without a reply, in the order of their numbers.
-    flying: VecDeque<Flying>,
+    flying: VecDeque<CallInFlight>,
     /// Requests that the NIC has not said to be sent, which keep their buffers so long.
     unsent: VecDeque<(u64, Buffer)>,
     /// The number of the next call.
@@ -80,7 +80,7 @@ struct Channel {
 }
 
 /// A call without a reply.
-struct Flying {
+struct CallInFlight {
     slot: u32,
     request: RingAllocation,
     reply: RingAllocation,
@@ -435,7 +435,7 @@ impl Channel {
         self.work
             .write_imm(number | IS_REQUEST, to, &[head, body], inline, imm);
         self.unsent.push_back((number, call.request));
-        self.flying.push_back(Flying {
+        self.flying.push_back(CallInFlight {
             slot: call.slot,
             request,
             reply,

@@ -22,14 +22,18 @@ type PageImages = BTreeMap<u64, Vec<u64>>;
 
 /// Which of the buckets that a bucket is split into.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum SplitHalf {
     New,
     Old,
 }
 
 impl<E: Endpoint> DuoTable<E> {
     /// Publishes what buckets that are to be split will hold: nothing if there are no readers.
-    pub(super) fn publish_split(&self, buckets: &[(u64, Keys)], of: Of) -> Result<Publication> {
+    pub(super) fn publish_split(
+        &self,
+        buckets: &[(u64, Keys)],
+        of: SplitHalf,
+    ) -> Result<Publication> {
         let pages: PageImages = buckets
             .iter()
             .flat_map(|(origin, keys)| self.pages_after(*origin, keys, of))
@@ -45,7 +49,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// The pages of a bucket, or of those that come of it, as they are once it is split.
-    fn pages_after(&self, origin: u64, keys: &Keys, of: Of) -> PageImages {
+    fn pages_after(&self, origin: u64, keys: &Keys, of: SplitHalf) -> PageImages {
         let Some(versions) = &self.versions else {
             return PageImages::new();
         };
@@ -57,7 +61,7 @@ impl<E: Endpoint> DuoTable<E> {
         };
         let entries: BTreeMap<u64, u64> = keys.iter().map(entry).collect();
         let buckets = index.siblings(origin);
-        let buckets = buckets.filter(|bucket| (*bucket == origin) == (of == Of::Old));
+        let buckets = buckets.filter(|bucket| (*bucket == origin) == (of == SplitHalf::Old));
         let page = |bucket: u64| {
             let (shape, version) = (self.layout.bucket_page(), versions.next(bucket));
             let first = self.layout.first_of_page(bucket).0;

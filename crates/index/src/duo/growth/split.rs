@@ -4,7 +4,7 @@
 //! written, then the bit is set that says so, then the bucket is written without what is not its
 //! own any more: one batch. What readers are told of it is in between (`publish.rs`).
 
-use super::publish::{Keys, Of};
+use super::publish::{Keys, SplitHalf};
 use crate::Result;
 use crate::client::locks::Held;
 use crate::client::side_by_side;
@@ -148,8 +148,8 @@ impl<E: Endpoint> DuoTable<E> {
             old.extend(self.old_buckets(*run, bytes, &goings)?);
             keys.extend(run.numbers().zip(of_run));
         }
-        let of_new = self.publish_split(&keys, Of::New)?;
-        let of_old = self.publish_split(&keys, Of::Old)?;
+        let of_new = self.publish_split(&keys, SplitHalf::New)?;
+        let of_old = self.publish_split(&keys, SplitHalf::Old)?;
         let mut steps = of_new.pages;
         steps.extend(of_new.counts);
         steps.extend(new);

@@ -7,7 +7,7 @@ use crate::common::run::{Run, look_around_after};
 use crate::common::seeds::Runs;
 use crate::common::{HEAP, HYBRID, INLINE, Slot, chaos, faults, race};
 use farslot_check::TableOp;
-use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, Simulation, When};
+use farslot_fabric::sim::{ClientStop, FaultPlan, FaultTime, HostId, Simulation};
 use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, window};
 use farslot_index::internals::pages_reused;
 use farslot_index::{FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind};
@@ -200,7 +200,7 @@ fn kills(bed: &Bed, kills: u64) {
         let clients: Vec<_> = clients.collect();
         let stop = |client: &_| ClientStop {
             client: *client,
-            when: When::AfterVerbs(rng.random_range(10..most_verbs)),
+            when: FaultTime::AfterVerbs(rng.random_range(10..most_verbs)),
         };
         world.set_faults(FaultPlan {
             client_stops: clients.iter().map(stop).collect(),

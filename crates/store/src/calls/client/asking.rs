@@ -2,7 +2,9 @@
 //! catalog, for what there is to know of its tables.
 
 use super::retries::Retries;
-use crate::calls::reply::{Answered, ReplyWriter, Status, Why, outcomes, reason_of, status_of};
+use crate::calls::reply::{
+    Answered, RefusalCause, ReplyWriter, Status, outcomes, reason_of, status_of,
+};
 use crate::calls::request::{
     MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes,
 };
@@ -139,23 +141,25 @@ impl<E: Endpoint> Owner<E> {
     }
 
     /// The error of an operation that the owner refused.
-    fn refused(&self, why: Why) -> IndexError {
+    fn refused(&self, why: RefusalCause) -> IndexError {
         let at_owner = |reason| IndexError::AtOwner {
             reason,
             in_doubt: false,
         };
         match why {
-            Why::Key => FabricError::KeyRefused {
+            RefusalCause::Key => FabricError::KeyRefused {
                 node: self.options.table.node,
             }
             .into(),
-            Why::Ending => FabricError::Ending {
+            RefusalCause::Ending => FabricError::Ending {
                 node: self.options.table.node,
             }
             .into(),
-            Why::NoRoom => at_owner(format!("its values take more than {MOST_BYTES} bytes")),
-            Why::Failed(error) => error,
-            Why::Said(reason) => at_owner(reason),
+            RefusalCause::NoRoom => {
+                at_owner(format!("its values take more than {MOST_BYTES} bytes"))
+            }
+            RefusalCause::Failed(error) => error,
+            RefusalCause::Said(reason) => at_owner(reason),
         }
     }
 
@@ -163,8 +167,8 @@ impl<E: Endpoint> Owner<E> {
     fn unanswered(&self, status: Option<Status>) -> Answered {
         match status {
             _ if !self.is_alone => Answered::Left,
-            Some(Status::Denied) => Answered::Refused(Why::Key),
-            status => Answered::Refused(Why::Said(reason_of(status).into())),
+            Some(Status::Denied) => Answered::Refused(RefusalCause::Key),
+            status => Answered::Refused(RefusalCause::Said(reason_of(status).into())),
         }
     }
 

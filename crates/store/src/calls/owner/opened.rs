@@ -4,7 +4,7 @@
 use super::later::CallTurn;
 use crate::StoreError;
 use crate::calls::CALL_TURN;
-use crate::calls::reply::{Answered, ReplyWriter, Status, Why};
+use crate::calls::reply::{Answered, RefusalCause, ReplyWriter, Status};
 use crate::catalog::closed;
 use crate::lease::Leased;
 use crate::session::Session;
@@ -137,12 +137,12 @@ impl OwnerTable {
                 let needed = needed_by(std::slice::from_ref(operation));
                 if !operation.key().starts_with(prefix) || !rights.allow(needed) {
                     caller.refused();
-                    return Some(Answered::Refused(Why::Key));
+                    return Some(Answered::Refused(RefusalCause::Key));
                 }
                 let why = "it executes no writes of such a table";
                 (!is_executed).then(|| match self.is_closed {
-                    true => Answered::Refused(Why::Ending),
-                    false => Answered::Refused(Why::Said(why.into())),
+                    true => Answered::Refused(RefusalCause::Ending),
+                    false => Answered::Refused(RefusalCause::Said(why.into())),
                 })
             }
         }
@@ -290,7 +290,9 @@ fn answered_by(error: StoreError, opened: &OpenedTo<'_>) -> Answered {
     }
     match (opened, error) {
         (OpenedTo::All, _) => Answered::Left,
-        (OpenedTo::Keys { .. }, StoreError::Index(error)) => Answered::Refused(Why::Failed(error)),
-        (OpenedTo::Keys { .. }, error) => Answered::Refused(Why::Said(error.to_string())),
+        (OpenedTo::Keys { .. }, StoreError::Index(error)) => {
+            Answered::Refused(RefusalCause::Failed(error))
+        }
+        (OpenedTo::Keys { .. }, error) => Answered::Refused(RefusalCause::Said(error.to_string())),
     }
 }

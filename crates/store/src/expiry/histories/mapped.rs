@@ -5,7 +5,7 @@ use super::*;
 use crate::OpenOptions;
 use farslot_fabric::schedule::{self, Plan};
 
-fn run(seed: u64, breach: Option<ExpiryBreach>) -> Ran {
+fn run(seed: u64, breach: Option<ExpiryBreach>) -> RunOutcome {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let store = Store::embedded_by_its_clock(4 << 20, OpenOptions::default()).unwrap();
     store.create("t", &options(seed)).unwrap();

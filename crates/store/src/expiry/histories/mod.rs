@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 const CLIENTS: usize = 4;
 
 /// What a run has come to.
-struct Ran {
+struct RunOutcome {
     judged: Result<(), CheckError>,
     /// All operations, with what became of each, and when.
     history: String,
@@ -88,7 +88,7 @@ fn faults(seed: u64, now: u64, rng: &mut ChaCha8Rng) -> FaultPlan {
     plan
 }
 
-fn run(seed: u64, breach: Option<ExpiryBreach>) -> Ran {
+fn run(seed: u64, breach: Option<ExpiryBreach>) -> RunOutcome {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let store = Store::open(&format!("sim://cx5-edr?seed={seed}&memory=4MiB")).unwrap();
     store.create("t", &options(seed)).unwrap();
@@ -121,10 +121,10 @@ fn look_around(record: &Record, store: &Store) {
     (0..KEYS).for_each(|key| last.get(key, false));
 }
 
-fn judge(record: Record) -> Ran {
+fn judge(record: Record) -> RunOutcome {
     let history = record.with_ends();
     let judged = check(&history, &EndingMap(RegisterMap::new()));
-    Ran {
+    RunOutcome {
         judged: judged.map(drop),
         history: format!("{:?}", history.entries()),
     }
@@ -183,7 +183,7 @@ fn is_found(breach: ExpiryBreach, from: u64) -> bool {
 }
 
 fn is_found_by(
-    run: fn(u64, Option<ExpiryBreach>) -> Ran,
+    run: fn(u64, Option<ExpiryBreach>) -> RunOutcome,
     breach: ExpiryBreach,
     mut seeds: std::ops::Range<u64>,
 ) -> bool {

@@ -53,7 +53,7 @@ fn a_cache_goes_with_the_memory_that_it_is_of() {
         world.set_faults(FaultPlan {
             node_stops: vec![NodeStop {
                 node: lost,
-                when: When::At(world.now() + stop),
+                when: FaultTime::At(world.now() + stop),
                 back_after: Some(back_after),
             }],
             ..FaultPlan::default()

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 /// How a table is cleared.
 #[derive(Clone, Copy, PartialEq)]
-enum How {
+enum ClearMethod {
     AsItIs,
     /// A mutant, which does not wait for clients that have the table open.
     WithoutWaiting,
@@ -18,7 +18,7 @@ enum How {
 
 /// What a run has met.
 #[derive(Default, Debug)]
-struct Met {
+struct Encounters {
     /// Operations that found that the table was another.
     gone: u64,
     /// Tables that were cleared by the client that began to.
@@ -69,7 +69,7 @@ async fn user(endpoint: Rc<SimEndpoint>, client: u32, record: Record, seed: u64)
 /// Empties the table twice; `begun` has what has not ended.
 async fn emptier(
     endpoint: Rc<SimEndpoint>,
-    how: How,
+    how: ClearMethod,
     record: Record,
     begun: Rc<RefCell<Vec<OpId>>>,
     seed: u64,
@@ -81,8 +81,8 @@ async fn emptier(
         let ids = (0..KEYS).map(|of_key| record.invoke(8, of_key, Op::Lose, now));
         begun.replace(ids.collect());
         match how {
-            How::AsItIs => change::clear(&*endpoint, &nodes(), "t").await.unwrap(),
-            How::WithoutWaiting => {
+            ClearMethod::AsItIs => change::clear(&*endpoint, &nodes(), "t").await.unwrap(),
+            ClearMethod::WithoutWaiting => {
                 for node in (0..NODES).map(NodeId) {
                     let catalog = Catalog::new(&*endpoint, node).unwrap();
                     let creation = new_table(&scheme_of(seed), seed).creation;
@@ -115,7 +115,7 @@ fn scheme_of(seed: u64) -> Scheme {
 }
 
 /// Whether the histories of all keys can be explained.
-fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), String> {
+fn run_seed(seed: u64, how: ClearMethod, met: &mut Encounters) -> std::result::Result<(), String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let world = world(seed, AMPLE);
     serve_simulated(&world, NODES);
@@ -123,10 +123,10 @@ fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), Strin
     let mut simulation = Simulation::new(world.clone());
     let clears = simulation.add_client(HostId(0), limits());
     let mut faults = FaultPlan::chaos(seed, rng.random_range(0.0..=1.0));
-    if how == How::AsItIs && seed.is_multiple_of(2) {
+    if how == ClearMethod::AsItIs && seed.is_multiple_of(2) {
         faults.client_stops.push(ClientStop {
             client: clears,
-            when: When::AfterVerbs(rng.random_range(1..450)),
+            when: FaultTime::AfterVerbs(rng.random_range(1..450)),
         });
     }
     world.set_faults(faults);
@@ -169,9 +169,9 @@ fn run_seed(seed: u64, how: How, met: &mut Met) -> std::result::Result<(), Strin
 
 #[test]
 fn a_table_becomes_empty_at_one_moment() {
-    let mut met = Met::default();
+    let mut met = Encounters::default();
     for seed in 0..50 {
-        if let Err(error) = run_seed(seed, How::AsItIs, &mut met) {
+        if let Err(error) = run_seed(seed, ClearMethod::AsItIs, &mut met) {
             panic!("{error}");
         }
     }
@@ -183,7 +183,13 @@ fn a_table_becomes_empty_at_one_moment() {
 fn a_table_that_is_open_again_too_early_is_found_out() {
     // In the memory of one generation two allocate: clients find torn values, or miss their own.
     let is_found = |seed: &u64| {
-        let run = || run_seed(*seed, How::WithoutWaiting, &mut Met::default());
+        let run = || {
+            run_seed(
+                *seed,
+                ClearMethod::WithoutWaiting,
+                &mut Encounters::default(),
+            )
+        };
         !matches!(std::panic::catch_unwind(run), Ok(Ok(())))
     };
     let found = (0..30).step_by(3).filter(is_found).count();

@@ -47,7 +47,7 @@ async fn use_table(
     endpoint: &Rc<Leased>,
     record: &TableRecord,
     rng: &mut ChaCha8Rng,
-    met: &mut Met,
+    met: &mut Encounters,
 ) -> Result<()> {
     let at = table_at(NodeId(0), record);
     let table = plain().open(endpoint, at, record).await?;
@@ -104,7 +104,7 @@ async fn use_queue(
     queue: &AnyIndex,
     item: &[u8],
     (rng, record): (&mut ChaCha8Rng, &TableRecord),
-    met: &mut Met,
+    met: &mut Encounters,
 ) -> Result<()> {
     met.operations += 1;
     let items = [item];
@@ -127,7 +127,7 @@ async fn use_queue(
 
 /// The answer, or nothing where the table is as it was: another is its writer, it is not built, or
 /// was built or put and changes no more.
-fn refused_or<T>(met: &mut Met, answer: farslot_index::Result<T>) -> Result<Option<T>> {
+fn refused_or<T>(met: &mut Encounters, answer: farslot_index::Result<T>) -> Result<Option<T>> {
     let stays = [
         ErrorKind::WriterBusy,
         ErrorKind::NotBuilt,
@@ -144,7 +144,7 @@ fn refused_or<T>(met: &mut Met, answer: farslot_index::Result<T>) -> Result<Opti
 }
 
 #[derive(Default, Debug)]
-struct Met {
+struct Encounters {
     operations: u64,
     found: u64,
     /// By scheme.
@@ -176,9 +176,9 @@ fn schemes() -> [Scheme; SchemeKind::ALL.len()] {
     all.map(|options| options.scheme().unwrap())
 }
 
-async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Met {
+async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Encounters {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut met = Met::default();
+    let mut met = Encounters::default();
     for _ in 0..rounds {
         let name = NAMES[rng.random_range(0..2)];
         let since = endpoint.now();
@@ -203,9 +203,9 @@ async fn user(endpoint: Rc<Leased>, seed: u64, rounds: u32) -> Met {
     met
 }
 
-async fn changer(endpoint: Rc<Leased>, seed: u64) -> Met {
+async fn changer(endpoint: Rc<Leased>, seed: u64) -> Encounters {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut met = Met::default();
+    let mut met = Encounters::default();
     let nodes = one_node();
     for _ in 0..8 {
         endpoint.sleep(rng.random_range(0..LEASE)).await;
@@ -230,8 +230,8 @@ async fn changer(endpoint: Rc<Leased>, seed: u64) -> Met {
 }
 
 /// Over links with that round trip.
-fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Limits) -> Met {
-    let mut all = Met::default();
+fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Limits) -> Encounters {
+    let mut all = Encounters::default();
     // Over slow links tables are there for less of the time.
     let rounds = if round_trip > 0 { 16 } else { 6 };
     for seed in seeds {
@@ -246,7 +246,7 @@ fn run_seeds(seeds: std::ops::Range<u64>, round_trip: Nanos, limits: fn() -> Lim
             // One of them dies, between any two verbs.
             faults.client_stops.push(ClientStop {
                 client: changers[0],
-                when: When::AfterVerbs(rng.random_range(1..600)),
+                when: FaultTime::AfterVerbs(rng.random_range(1..600)),
             });
         }
         world.set_faults(faults);

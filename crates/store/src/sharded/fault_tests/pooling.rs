@@ -185,7 +185,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Seen {
             // One of them dies, between any two verbs.
             faults.client_stops.push(ClientStop {
                 client: clients[0],
-                when: When::AfterVerbs(rng.random_range(1..3_000)),
+                when: FaultTime::AfterVerbs(rng.random_range(1..3_000)),
             });
         }
         world.set_faults(faults);

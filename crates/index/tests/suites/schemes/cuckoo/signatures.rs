@@ -6,7 +6,7 @@ use crate::common::costs::spent;
 use crate::common::cuckoo::{ORDERS, SIGNATURES, new_client, new_node, open, options, ways, world};
 use crate::common::{Slot, TABLE};
 use farslot_check::{RegisterMap, TableOp, check};
-use farslot_fabric::sim::{Chance, ClientStop, FaultPlan, HostId, RunEnd, Simulation, When};
+use farslot_fabric::sim::{Chance, ClientStop, FaultPlan, FaultTime, HostId, RunEnd, Simulation};
 use farslot_fabric::{Executor, Limits};
 use farslot_index::Sizing;
 use farslot_index::cuckoo::{CuckooOptions, CuckooTable, LookupOrder};
@@ -124,7 +124,7 @@ fn updates(last: u64, seed: u64) -> bool {
     let mut plan = FaultPlan::chaos(rng.random(), rng.random_range(0.0..=1.0));
     plan.client_stops.push(ClientStop {
         client: writer,
-        when: When::AfterVerbs(last),
+        when: FaultTime::AfterVerbs(last),
     });
     world.set_faults(plan);
     let keys = rng.random_range(1..=6);

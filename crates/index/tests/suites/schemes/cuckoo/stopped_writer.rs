@@ -7,7 +7,7 @@ use crate::common::cuckoo::{ORDERS, SLOTS, SimTable, Ways, open, options, ways, 
 use crate::common::{Slot, TABLE};
 use farslot_check::{RegisterMap, TableOp, check};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
+    ClientId, ClientStop, FaultPlan, FaultTime, HostId, RunEnd, SimEndpoint, Simulation, World,
 };
 use farslot_fabric::{EndpointExt, Executor, Nanos};
 use farslot_index::cuckoo::{CuckooLayout, LookupOrder};
@@ -116,7 +116,7 @@ fn stops(case: &Case, last: u64) -> bool {
     world.set_faults(FaultPlan {
         client_stops: vec![ClientStop {
             client: writer,
-            when: When::AfterVerbs(last),
+            when: FaultTime::AfterVerbs(last),
         }],
         ..FaultPlan::chaos(rng.random(), intensity)
     });

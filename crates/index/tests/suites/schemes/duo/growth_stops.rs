@@ -6,7 +6,7 @@ use crate::common::duo::{Dimensions, SimTable, growing_world, memory_behind, ope
 use crate::common::from_sim;
 use crate::common::{INLINE, Slot, TABLE, scan_all};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, RunEnd, SimEndpoint, Simulation, When, World,
+    ClientId, ClientStop, FaultPlan, FaultTime, HostId, RunEnd, SimEndpoint, Simulation, World,
 };
 use farslot_fabric::{Executor, Limits, RegionId};
 use farslot_index::duo::{DuoLayout, DuoReader, GrowthMemory, ReaderPromise};
@@ -36,12 +36,12 @@ fn value(number: u64) -> u64 {
 /// What the owner was told, and the key of the operation that it was not told of, with what may be
 /// its value.
 #[derive(Default)]
-struct Told {
+struct Observations {
     there: RefCell<BTreeMap<u64, u64>>,
     under_way: Cell<Option<(u64, Option<u64>)>>,
 }
 
-impl Told {
+impl Observations {
     async fn put(&self, table: &SimTable, key: u64, value: u64) -> Result<()> {
         self.under_way.set(Some((key, Some(value))));
         table.put(&key.to_le_bytes(), &value.to_le_bytes()).await?;
@@ -129,7 +129,7 @@ impl Readers {
         readers
     }
 
-    fn judge(&self, told: &Told) {
+    fn judge(&self, told: &Observations) {
         self.executor.block_on(async {
             told.judge_reader(&self.linearizable).await.unwrap();
             self.refreshed.refresh().await.unwrap();
@@ -139,7 +139,7 @@ impl Readers {
 }
 
 /// Fills a table, removes some keys, grows, sweeps, and goes on.
-async fn own_first(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Result<()> {
+async fn own_first(table: &SimTable, memory: &GrowthMemory, told: &Observations) -> Result<()> {
     table.start().await?;
     for key in 0..KEYS {
         told.put(table, key, value(key)).await?;
@@ -157,7 +157,7 @@ async fn own_first(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Resu
 }
 
 /// Changes what is there, and grows again, to three times the size.
-async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Told) -> Result<()> {
+async fn own_next(table: &SimTable, memory: &GrowthMemory, told: &Observations) -> Result<()> {
     let keys: Vec<u64> = told.there.borrow().keys().copied().collect();
     for (at, key) in keys.into_iter().enumerate() {
         match at % 3 {
@@ -206,15 +206,15 @@ fn run(dimensions: Dimensions, verbs: u64, seed: u64) -> Outcome {
     world.set_faults(FaultPlan {
         client_stops: vec![ClientStop {
             client: ClientId(0),
-            when: When::AfterVerbs(verbs),
+            when: FaultTime::AfterVerbs(verbs),
         }],
         ..FaultPlan::chaos(seed, 0.3)
     });
-    let told = Rc::new(Told::default());
+    let told = Rc::new(Observations::default());
     let mut simulation = Simulation::new(world.clone());
     let client = simulation.add_client(HostId(0), Limits::default());
     let readers = with_readers.then(|| Readers::new(&world, &layout));
-    let judge_readers = |told: &Told| {
+    let judge_readers = |told: &Observations| {
         if let Some(readers) = &readers {
             readers.judge(told);
             Readers::new(&world, &layout).judge(told);
@@ -305,7 +305,7 @@ fn readers_learn_from_the_next_owner_of_splits_that_nobody_has_counted() {
         let node = world.node_handle(memory.mark.node);
         assert_eq!(first.unsplit(), 32);
         node.poke(RegionId(0), memory.start.offset, u64::from(u32::MAX));
-        let told = Told::default();
+        let told = Observations::default();
         let (executor, next) = table_of(&world, &layout);
         executor.block_on(async {
             next.take_over().await.unwrap();

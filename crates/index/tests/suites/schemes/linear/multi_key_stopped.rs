@@ -3,7 +3,9 @@
 use crate::common::from_sim;
 use crate::common::{HEAP, HYBRID, HYBRID_SHORT, INLINE, PAIR, Reads, TABLE, WORD, region_bytes};
 use crate::common::{new_client, new_node};
-use farslot_fabric::sim::{ClientStop, FaultPlan, HostId, NicProfile, Simulation, When, World};
+use farslot_fabric::sim::{
+    ClientStop, FaultPlan, FaultTime, HostId, NicProfile, Simulation, World,
+};
 use farslot_fabric::{Executor, Limits, Rights};
 use farslot_index::Sizing;
 use farslot_index::linear::{KeyRule, LinearOptions, LinearTable};
@@ -54,7 +56,7 @@ fn a_record_behind_a_dead_slot_is_found() {
             world.set_faults(FaultPlan {
                 client_stops: vec![ClientStop {
                     client: remover,
-                    when: When::AfterVerbs(last),
+                    when: FaultTime::AfterVerbs(last),
                 }],
                 ..FaultPlan::default()
             });

@@ -6,8 +6,8 @@ use crate::common::from_sim;
 use crate::common::sealed::{Shape, region_bytes, shapes};
 use crate::common::{TABLE, scan_all};
 use farslot_fabric::sim::{
-    ClientId, ClientStop, FaultPlan, HostId, NicProfile, Partition, RunEnd, Side, SimEndpoint,
-    Simulation, SlowNode, When, World,
+    ClientId, ClientStop, FaultPlan, FaultTime, HostId, NicProfile, Partition, RunEnd, Side,
+    SimEndpoint, Simulation, SlowNode, World,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Executor, FabricError, Limits, Nanos, NodeId, Rights};
 use farslot_index::sealed::{ReadPolicy, SealedLayout, SealedTable};
@@ -263,7 +263,7 @@ fn a_builder_that_stops_half_way_leaves_a_table_that_is_not_built() {
             world.set_faults(FaultPlan {
                 client_stops: vec![ClientStop {
                     client: ClientId(0),
-                    when: When::AfterVerbs(stopped_at),
+                    when: FaultTime::AfterVerbs(stopped_at),
                 }],
                 ..FaultPlan::default()
             });
