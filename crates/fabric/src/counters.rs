@@ -2,7 +2,7 @@
 //!
 //! "Reads per lookup" in any table comes from here, never from an index's own idea of itself. An
 //! *operation* is a future that was wrapped by [`operation`](crate::EndpointExt::operation); the
-//! verbs that it posts are booked to it. Its *round trips* are the length of the longest chain of
+//! verbs that it posts are counted for it. Its *round trips* are the length of the longest chain of
 //! dependent completions: verbs that are posted before any of them was waited for share one.
 
 use crate::VerbKind;
@@ -82,7 +82,7 @@ impl Accounting {
         }
     }
 
-    /// Whether no verb is booked.
+    /// Whether no verb is counted.
     pub(crate) const fn is_empty(&self) -> bool {
         self.verbs == 0
     }
@@ -92,7 +92,7 @@ impl Accounting {
         self.of.is_some() && (self.verbs > 0 || self.others_posted)
     }
 
-    /// Books a call that answers several operations to one of them: its part of the bytes, and the
+    /// Counts a call that answers several operations to one of them: its part of the bytes, and the
     /// call itself where no other has it.
     #[inline]
     pub fn called(&mut self, calls: u32, bytes: u64) {
@@ -218,7 +218,7 @@ impl Counters {
         self.current.get().of
     }
 
-    /// Books a verb that was posted; returns its place in the operation's chain of completions.
+    /// Counts a verb that was posted; returns its place in the operation's chain of completions.
     #[inline]
     pub(crate) fn verb_posted(&self, kind: VerbKind, bytes: u64) -> u32 {
         self.count_verbs(kind, 1, bytes);
@@ -239,7 +239,7 @@ impl Counters {
         }
     }
 
-    /// Books a read that is the only verb of its operation under way.
+    /// Counts a read that is the only verb of its operation under way.
     #[inline]
     pub(crate) fn lone_read_posted(&self, accounting: &mut Accounting, kind: VerbKind, bytes: u64) {
         self.count_verbs(kind, 1, bytes);
@@ -249,13 +249,13 @@ impl Counters {
         accounting.depth += 1;
     }
 
-    /// Books the completion of a verb that [`Counters::verb_posted`] put at `depth`.
+    /// Counts the completion of a verb that [`Counters::verb_posted`] put at `depth`.
     #[inline]
     pub(crate) fn verb_completed(&self, depth: u32) {
         chain_reaches(depth);
     }
 
-    /// Books that such a verb is on its way.
+    /// Counts that such a verb is on its way.
     #[inline]
     pub(crate) fn verb_sent(&self, depth: u32) {
         let mut current = self.current.get();
@@ -264,7 +264,7 @@ impl Counters {
         self.current.set(current);
     }
 
-    /// Books that such a verb was done when it was posted, with those of as long a chain.
+    /// Counts that such a verb was done when it was posted, with those of as long a chain.
     #[inline]
     pub(crate) fn verb_done(&self, depth: u32) {
         chain_reaches(depth);
@@ -273,7 +273,7 @@ impl Counters {
         self.current.set(current);
     }
 
-    /// Books verbs of a kind that were done in place side by side, with those of as long a chain.
+    /// Counts verbs of a kind that were done in place side by side, with those of as long a chain.
     #[inline]
     pub(crate) fn done_side_by_side(&self, kind: VerbKind, verbs: u32, bytes: u64) {
         self.count_verbs(kind, u64::from(verbs), bytes);
@@ -286,7 +286,7 @@ impl Counters {
         set_chain(depth);
     }
 
-    /// Books the bytes of a reply, which were not known when its call was posted.
+    /// Counts the bytes of a reply, which were not known when its call was posted.
     #[inline]
     pub(crate) fn reply_arrived(&self, bytes: u64) {
         add(&self.bytes_read, bytes);
@@ -303,14 +303,14 @@ impl Counters {
         add(&self.queue_full, 1);
     }
 
-    /// Counts an operation of a class whose verbs were booked so.
+    /// Counts an operation of a class whose verbs were counted so.
     #[inline]
     pub fn operation_ended(&self, class: OperationClass, accounting: Accounting) {
         let mut operations = self.operations.borrow_mut();
         operations[usize::from(class.0) % OPERATION_CLASSES].count_one(accounting);
     }
 
-    /// Books steps in place, one after the other, to the operation that runs: at once, where there
+    /// Counts steps in place, one after the other, to the operation that runs: at once, where there
     /// is no [`Tally`] of many.
     pub fn done_in_place(&self, mut tally: Tally, of: Steps) {
         tally.goes_on(of);
@@ -359,9 +359,9 @@ fn add(counter: &Cell<u64>, amount: u64) {
     counter.set(counter.get() + amount);
 }
 
-/// A future whose verbs are booked to one operation. Made by
+/// A future whose verbs are counted for one operation. Made by
 /// [`operation`](crate::EndpointExt::operation). An operation that is dropped before it ends is not
-/// counted; its verbs are. An operation within an operation is booked to the inner one.
+/// counted; its verbs are. An operation within an operation is counted for the inner one.
 pub struct Operation<'c, F> {
     counters: &'c Counters,
     class: OperationClass,

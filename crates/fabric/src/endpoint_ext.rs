@@ -104,13 +104,13 @@ pub trait EndpointExt: Endpoint + Sized {
         VerbFuture::new(self, verb)
     }
 
-    /// Books the verbs of `future` to one operation of `class`.
+    /// Counts the verbs of `future` for one operation of `class`.
     #[inline]
     fn operation<F: Future>(&self, class: OperationClass, future: F) -> Operation<'_, F> {
         self.operation_begun(class, Accounting::default(), future)
     }
 
-    /// Books the verbs of `future` to an operation of `class` that has already posted others.
+    /// Counts the verbs of `future` for an operation of `class` that has already posted others.
     #[inline]
     fn operation_begun<F: Future>(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! A protocol says which pieces it reads, and a closure that looks at them. Where the memory is
 //! mapped the closure has the memory itself, within one poll: nothing is posted and nothing is
-//! copied. Elsewhere verbs read the pieces, and it has what they have brought. Both are booked
+//! copied. Elsewhere verbs read the pieces, and it has what they have brought. Both are counted
 //! alike: as READs side by side.
 //!
 //! Of several that run beside each other, as the jobs of a [`window`](crate::window::window) do,

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 /// One READ at a time, for one operation after the other, all into one buffer.
 ///
 /// For many lookups in flight, each a READ and a look at its words. A `Reader` stays in place and
-/// costs a few stores, where futures are created and moved. The READs are booked as those of a
+/// costs a few stores, where futures are created and moved. The READs are counted as those of a
 /// future in an [`Operation`](crate::counters::Operation) are. Dropping a `Reader` abandons its
 /// READ, as dropping a future does.
 pub struct Reader<'e, E: Endpoint> {
@@ -193,7 +193,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
         counters.operation_ended(class, accounting);
     }
 
-    /// Books the READs of another reader as those of the same operation, side by side with its own
+    /// Counts the READs of another reader as those of the same operation, side by side with its own
     /// last one.
     #[inline]
     pub fn book_beside(&mut self, other: &mut Self) {

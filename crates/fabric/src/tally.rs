@@ -24,7 +24,7 @@ impl Steps {
         }
     }
 
-    /// Books READs of so many bytes in all.
+    /// Counts READs of so many bytes in all.
     #[inline(always)]
     pub const fn read(&mut self, verbs: u32, bytes: u64) {
         self.steps += 1;
@@ -32,26 +32,26 @@ impl Steps {
         self.bytes += bytes;
     }
 
-    /// Books verbs of so many bytes in all that leave with the last step.
+    /// Counts verbs of so many bytes in all that leave with the last step.
     #[inline(always)]
     pub const fn add_to_step(&mut self, verbs: u32, bytes: u64) {
         self.verbs += verbs;
         self.bytes += bytes;
     }
 
-    /// Books that verbs which were booked beside each other leave as a step.
+    /// Counts that verbs which were counted beside each other leave as a step.
     #[inline(always)]
     pub const fn leave(&mut self) {
         self.steps += 1;
     }
 
-    /// Books a compare-and-swap.
+    /// Counts a compare-and-swap.
     #[inline(always)]
     pub const fn swap(&mut self) {
         self.read(1, 8);
     }
 
-    /// Books a WRITE of so many bytes, and a compare-and-swap behind it that does not wait for it.
+    /// Counts a WRITE of so many bytes, and a compare-and-swap behind it that does not wait for it.
     #[inline(always)]
     pub const fn write_and_swap(&mut self, bytes: u64) {
         self.read(2, bytes + 8);

@@ -122,7 +122,7 @@ impl std::fmt::Display for SchemeKind {
     }
 }
 
-/// What the client of a scheme does; [`Index`] is written over it once, for all schemes, and books
+/// What the client of a scheme does; [`Index`] is written over it once, for all schemes, and counts
 /// what an operation on a key or [`SchemeClient::scan_piece`] posts to its class.
 ///
 /// The defaults are those of a scheme that any number of clients may write, of unique keys.
@@ -155,20 +155,20 @@ pub trait SchemeClient: Sized {
         false
     }
 
-    /// Looks up a key without a future and books it to [`GET`], as [`Index::get_at_once`] says.
+    /// Looks up a key without a future and counts it for [`GET`], as [`Index::get_at_once`] says.
     #[inline]
     fn find_at_once<'s>(&'s self, _key: &'s [u8]) -> AtOnce<'s, Got> {
         None
     }
 
-    /// Does an operation that is no lookup without a future and books it to its class, as
+    /// Does an operation that is no lookup without a future and counts it for its class, as
     /// [`Index::run_at_once`] says.
     #[inline]
     fn write_at_once<'s>(&'s self, _write: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
         None
     }
 
-    /// Looks up a key, and books that to [`GET`].
+    /// Looks up a key, and counts that for [`GET`].
     #[inline]
     async fn find_one(&self, key: &[u8]) -> Got {
         self.endpoint().operation(GET, self.find(key)).await
@@ -179,7 +179,7 @@ pub trait SchemeClient: Sized {
         Ok(self.find(key).await?.into_iter().collect())
     }
 
-    /// Looks up many keys, and books each to [`GET`]: side by side, where the scheme has nothing
+    /// Looks up many keys, and counts each for [`GET`]: side by side, where the scheme has nothing
     /// better.
     async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
         let gets = keys.iter().map(|key| self.find_one(key));
@@ -189,7 +189,7 @@ pub trait SchemeClient: Sized {
         .await;
     }
 
-    /// Does many operations that are no gets, and books each to its class: side by side, where the
+    /// Does many operations that are no gets, and counts each for its class: side by side, where the
     /// scheme has nothing better.
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         run_side_by_side(self, writes, done).await;
@@ -199,7 +199,7 @@ pub trait SchemeClient: Sized {
     /// [`SchemeClient::not_atomic`].
     async fn write(&self, operation: Operation<'_>) -> Result<Outcome>;
 
-    /// Does an operation, and books it to its class.
+    /// Does an operation, and counts it for its class.
     async fn run_one(&self, operation: Operation<'_>) -> Result<Outcome> {
         // Pinned here: an operation that is moved is moved byte by byte.
         let doing = pin!(async {

@@ -2,7 +2,7 @@
 //! part, wherever the owner or the fabric stops.
 //!
 //! They are verbs that are posted together. Where the memory is mapped they are done in it, one
-//! after the other, and booked alike.
+//! after the other, and counted alike.
 
 use super::bytes::SlotNumber;
 use super::state::DuoTable;
@@ -156,7 +156,7 @@ impl<E: Endpoint> DuoTable<E> {
     }
 
     /// Makes changes in memory, as [`DuoTable::post`] does, if that has all of them; returns
-    /// besides what is to be booked: verbs that leave together, and their bytes.
+    /// besides what is to be counted: verbs that leave together, and their bytes.
     pub(super) fn make(
         &self,
         view: InPlace<'_>,

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll};
 
-/// The class that operations on sets are booked to in an endpoint's counters.
+/// The class that operations on sets are counted for in an endpoint's counters.
 const FIND_OR_PUT: OperationClass = OperationClass(0);
 
 /// The way to one rank's memory.
@@ -64,7 +64,7 @@ pub struct Reach<E> {
     layout: Layout,
     rank: usize,
     parts: Box<[Part]>,
-    /// What operations on sets are booked to, unless the caller does that.
+    /// What operations on sets are counted for, unless the caller does that.
     pub(super) class: Option<OperationClass>,
 }
 
@@ -120,9 +120,9 @@ impl<E: Endpoint> Reach<E> {
         })
     }
 
-    /// The same for a caller that books the operations of the set to classes of its own.
+    /// The same for a caller that counts the operations of the set under classes of its own.
     #[must_use]
-    pub fn unbooked(self) -> Self {
+    pub fn uncounted(self) -> Self {
         Self {
             class: None,
             ..self

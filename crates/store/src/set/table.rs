@@ -48,7 +48,7 @@ impl SetTable {
     ) -> StoreResult<Self> {
         let open = || {
             let parts = vec![Part::Remote(at)];
-            let reach = Reach::new(Rc::clone(&endpoint), layout.memory()?, 0, parts)?.unbooked();
+            let reach = Reach::new(Rc::clone(&endpoint), layout.memory()?, 0, parts)?.uncounted();
             Ok(match layout.in_buckets() {
                 true => Elements::Words(SharedWordSet::new(reach, chunks).seeded(layout.seed)),
                 false => {
@@ -155,7 +155,7 @@ impl SetTable {
         })
     }
 
-    /// The same, booked; the rest of it, if it has to wait.
+    /// The same, counted; the rest of it, if it has to wait.
     fn at_once<'s>(&'s self, operation: Operation<'s>) -> AtOnce<'s, Result<Outcome>> {
         let core = self.endpoint.core();
         if core.is_turn_over() {

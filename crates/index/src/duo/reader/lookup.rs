@@ -182,7 +182,7 @@ impl<E: Endpoint> DuoReader<E> {
         step::find_many(self, keys, done).await;
     }
 
-    /// As [`DuoReader::get`], booked to no operation class.
+    /// As [`DuoReader::get`], counted for no operation class.
     ///
     /// # Errors
     /// As [`DuoReader::get`].

@@ -49,7 +49,7 @@ impl<E: Endpoint> DuoReader<E> {
         self.endpoint.operation(SCAN, scanning).await
     }
 
-    /// As [`DuoReader::scan`], booked to no operation class.
+    /// As [`DuoReader::scan`], counted for no operation class.
     ///
     /// # Errors
     /// As [`DuoReader::scan`].
