@@ -274,8 +274,8 @@ pub trait Endpoint: 'static {
 
     /// The region of an address as memory of this process, where it is mapped, its node is there
     /// and these rights are granted; nothing on fabrics whose memory is elsewhere. What is loaded
-    /// from it and swapped in it was not posted, so that nothing counts it; whoever does that counts
-    /// it ([`Counters::add`]).
+    /// from it and swapped in it was not posted, so that nothing counts it; whoever does that
+    /// counts it ([`Counters::add`]).
     #[inline]
     fn in_place(&self, _at: RemoteAddr, _needed: Rights) -> Option<InPlace<'_>> {
         None

@@ -189,8 +189,8 @@ pub trait SchemeClient: Sized {
         .await;
     }
 
-    /// Does many operations that are no gets, and counts each for its class: side by side, where the
-    /// scheme has nothing better.
+    /// Does many operations that are no gets, and counts each for its class: side by side, where
+    /// the scheme has nothing better.
     async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
         run_side_by_side(self, writes, done).await;
     }

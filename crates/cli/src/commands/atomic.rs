@@ -151,8 +151,8 @@ pub(crate) fn exists(args: ExistsArgs, context: &Context) -> Result<()> {
 /// Changes how long a key lives, or says it.
 ///
 /// # Errors
-/// [`Failure::Reported`] if the key is absent; a table whose records do not expire, or what the fabric
-/// says.
+/// [`Failure::Reported`] if the key is absent; a table whose records do not expire, or what the
+/// fabric says.
 pub(crate) fn expire(args: ExpireArgs, context: &Context) -> Result<()> {
     let key = bytes::of_argument(args.key, args.hex).map_err(Failure::Usage)?;
     let left = match args.time {

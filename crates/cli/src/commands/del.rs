@@ -30,8 +30,8 @@ pub struct Args {
 /// Removes keys, each with all its records.
 ///
 /// # Errors
-/// [`Failure::Reported`](farslot_terminal::failure::Failure::Reported) if a key was absent; a key that does
-/// not fit, or what the fabric says.
+/// [`Failure::Reported`](farslot_terminal::failure::Failure::Reported) if a key was absent; a key
+/// that does not fit, or what the fabric says.
 pub fn run(args: Args, context: &Context) -> Result<()> {
     context.shared_address()?;
     let keys = Keys::new(args.keys, args.from, args.hex)?;

@@ -67,8 +67,8 @@ impl<E: Endpoint> Heap<E> {
         Ok(is_there)
     }
 
-    /// Gives memory again to a row of pages of which some are away; [`OpenAttempt::None`] if there is no
-    /// such row, or no memory.
+    /// Gives memory again to a row of pages of which some are away; [`OpenAttempt::None`] if there
+    /// is no such row, or no memory.
     pub(super) async fn bring_back(
         &self,
         all: &PageWindow,

@@ -14,11 +14,11 @@
 //! slot may be anything. So who sees all words of a key's two pages and of the stash at one moment,
 //! and none that names the key, knows that it is absent.
 //!
-//! A word is read and written whole. Its version is a count of its page's changes, so a word with the
-//! same version is the same word, and pages with the same sum of versions are the same pages, unless
-//! one was written 2^28 times between two looks. The *count* of a segment, some pages in a row,
-//! grows after a page is written and before the slot is live: by the counts a reader sees which
-//! part of its copy is old.
+//! A word is read and written whole. Its version is a count of its page's changes, so a word with
+//! the same version is the same word, and pages with the same sum of versions are the same pages,
+//! unless one was written 2^28 times between two looks. The *count* of a segment, some pages in a
+//! row, grows after a page is written and before the slot is live: by the counts a reader sees
+//! which part of its copy is old.
 //!
 //! **Growth.** What is published of the buckets that a growth adds lies in its extent, and the bits
 //! there say which buckets are split (see `growth/mod.rs`). Invariant: the pages of the new buckets

@@ -14,11 +14,11 @@
 //!
 //! **A key that is not found** where the copy has it, or that the copy does not have, is looked for
 //! in the published index: one READ fetches the key's two pages and the stash. If they are as in
-//! the copy, they were so from before the lookup began until they were read, for versions only grow;
-//! then at one moment of the lookup no entry named the key, so that it was absent. If they are not,
-//! the copy takes them in, and the search begins anew. A slot that an entry names, and that is
-//! dead, may be about to live: the search saw that it did not yet. Of two such slots a record may
-//! just be moved from one to the other, so that then the search is done twice.
+//! the copy, they were so from before the lookup began until they were read, for versions only
+//! grow; then at one moment of the lookup no entry named the key, so that it was absent. If they
+//! are not, the copy takes them in, and the search begins anew. A slot that an entry names, and
+//! that is dead, may be about to live: the search saw that it did not yet. Of two such slots a
+//! record may just be moved from one to the other, so that then the search is done twice.
 //!
 //! **A table that grows.** With the stash the same READ fetches how often the table has grown; and
 //! while a growth is under way, a word of bits for each of the key's buckets that the copy does not

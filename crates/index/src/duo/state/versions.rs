@@ -4,8 +4,8 @@ use crate::duo::bytes::{DuoLayout, PerPage};
 use farslot_fabric::prefetch;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often each page has changed: the version of the word of it that was written last. Who holds a
-/// page's bucket changes it.
+/// How often each page has changed: the version of the word of it that was written last. Who holds
+/// a page's bucket changes it.
 pub(in super::super) struct PageVersions(Mutex<PerPage>);
 
 impl PageVersions {

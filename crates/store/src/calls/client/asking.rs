@@ -344,8 +344,8 @@ impl<E: Endpoint> Owner<E> {
         Ok(self.fitting(&operation, answer, status))
     }
 
-    /// Asks for some of many operations, and counts each. The numbers of those that the owner leaves
-    /// to the client come into `left`, and those that it has not come to into `later`.
+    /// Asks for some of many operations, and counts each. The numbers of those that the owner
+    /// leaves to the client come into `left`, and those that it has not come to into `later`.
     async fn ask_for(
         &self,
         operations: &[Operation<'_>],
