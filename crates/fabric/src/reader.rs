@@ -196,7 +196,7 @@ impl<'e, E: Endpoint> Reader<'e, E> {
     /// Counts the READs of another reader as those of the same operation, side by side with its own
     /// last one.
     #[inline]
-    pub fn book_beside(&mut self, other: &mut Self) {
+    pub fn count_with(&mut self, other: &mut Self) {
         self.accounting.merge(std::mem::take(&mut other.accounting));
     }
 

@@ -26,7 +26,7 @@ use super::placement::{BucketMatch, Candidates, Entry, Path, Placement};
 use super::state::{DuoTable, Key};
 use crate::client::locks::Held;
 use crate::heap::{BlockRef, Draft, Heap, Purpose, TableWrite};
-use crate::step::{Booked, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, failed};
+use crate::step::{Counted, LIKELY, Lookup, MOST_PIECES, NextStep, ReadPieces, Reads, failed};
 use crate::{IndexError, Operation, Result, SchemeClient};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, InPlace, Piece, Pieces, Tally, both};
 use smallvec::SmallVec;
@@ -469,7 +469,7 @@ impl<'t, E: Endpoint> Writes<'t, E> {
             // Over verbs, those that are to be moved are read with it.
             NextStep::Read(_) => match self.look_at_slots(write, of, (read, 1)) {
                 NextStep::Read(reads) if of.stage == Stage::Slots => NextStep::Read(Reads {
-                    booked: Booked::WithLast,
+                    counted: Counted::WithLast,
                     ..reads
                 }),
                 next => next,

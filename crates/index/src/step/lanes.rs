@@ -255,7 +255,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
         if all.is_ready() {
             let (first, others) = self.readers.split_at_mut(1);
             for other in others {
-                first[0].book_beside(other);
+                first[0].count_with(other);
             }
         }
         all

@@ -253,12 +253,12 @@ pub(crate) struct Reads {
     /// What will be read next is [known](Lookup::pieces_ahead), and is asked for at once.
     pub(crate) ahead: bool,
     /// How they are booked where the memory is mapped.
-    pub(crate) booked: Booked,
+    pub(crate) counted: Counted,
 }
 
 /// How what is looked at in mapped memory is booked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Booked {
+pub(crate) enum Counted {
     /// As READs, and a round trip.
     Apart,
     /// As READs that have left with those before.
@@ -289,7 +289,7 @@ impl Reads {
             is_last: false,
             keeps: false,
             ahead: false,
-            booked: Booked::Apart,
+            counted: Counted::Apart,
         }
     }
 
@@ -297,7 +297,7 @@ impl Reads {
     #[inline(always)]
     pub(crate) const fn fetched(pieces: usize) -> Self {
         Self {
-            booked: Booked::Fetched,
+            counted: Counted::Fetched,
             ..Self::apart(pieces)
         }
     }

@@ -1,6 +1,6 @@
 //! The pieces of a step in the mapping, and one step on them.
 
-use super::lookup::{Answer, Booked, Change, Lookup, NextStep, ReadPieces, Reads, ValueLocation};
+use super::lookup::{Answer, Change, Counted, Lookup, NextStep, ReadPieces, Reads, ValueLocation};
 use super::scratch::{Mapped, Scratch};
 use crate::{Result, Value};
 use farslot_fabric::{BufferPool, Endpoint, Piece, Steps, Tally};
@@ -161,10 +161,10 @@ pub(super) fn book(tally: &mut Tally, steps: &mut Steps, reads: Reads, bytes: u6
     if reads.gathered {
         tally.gather();
     }
-    match reads.booked {
-        Booked::Apart => steps.read(reads.verbs(), bytes),
-        Booked::WithLast => steps.add_to_step(reads.verbs(), bytes),
-        Booked::Fetched => {}
+    match reads.counted {
+        Counted::Apart => steps.read(reads.verbs(), bytes),
+        Counted::WithLast => steps.add_to_step(reads.verbs(), bytes),
+        Counted::Fetched => {}
     }
 }
 

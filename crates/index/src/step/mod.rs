@@ -45,8 +45,8 @@ use farslot_fabric::{EndpointExt, OperationClass, window};
 pub(crate) use fast_path::{FastPath, FastPathResult, More, slots_near};
 use lookup::Answer;
 pub(crate) use lookup::{
-    Booked, Change, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed, view,
-    view_for, view_to_write,
+    Change, Counted, LIKELY, Lookup, NextStep, ReadPieces, Reads, Swap, ValueLocation, failed,
+    view, view_for, view_to_write,
 };
 pub(crate) use record_path::{NamingSlot, RecordPath, RecordSlots};
 pub(crate) use records::{has_key, record_in};

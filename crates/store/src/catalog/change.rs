@@ -236,8 +236,8 @@ impl<E: Endpoint> Catalog<'_, E> {
                 return Err(damaged.error());
             }
             let mut tables = snapshot.tables();
-            if let Some((_, there)) = tables.find(|(_, record)| new.is_there(record)) {
-                return Err(table_exists(&there.name));
+            if let Some((_, record)) = tables.find(|(_, record)| new.is_there(record)) {
+                return Err(table_exists(&record.name));
             }
             if snapshot
                 .retired()
@@ -387,7 +387,7 @@ impl<E: Endpoint> Catalog<'_, E> {
             self.admit(phase, true)?;
             let mut entries = snapshot.entries.iter();
             let of_this =
-                |entry: &&Entry| matches!(&entry.is, Is::Table(there) if there.id == record.id);
+                |entry: &&Entry| matches!(&entry.is, Is::Table(table) if table.id == record.id);
             let Some(entry) = entries.find(of_this) else {
                 return Ok(());
             };
@@ -565,8 +565,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let mut extents: Vec<_> = snapshot.extents().collect();
         loop {
             let offset = catalog.place(extents.iter().cloned(), snapshot, new.bytes())?;
-            let own = offset..offset + new.bytes() as u64;
-            if self.keep_out(&own).await? {
+            let extent = offset..offset + new.bytes() as u64;
+            if self.keep_out(&extent).await? {
                 return Ok(offset);
             }
             // Tables have taken segments there meanwhile.
@@ -660,10 +660,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
     /// Makes the memory of a retired table zeros, and its entry empty, if that has not been done.
     async fn reclaim(&self, record: &TableRecord) -> Result<()> {
         let entry = self.catalog.entry(record.entry).await?;
-        let Is::Retired(there) = &entry.is else {
+        let Is::Retired(retired) = &entry.is else {
             return Ok(());
         };
-        if there.id != record.id {
+        if retired.id != record.id {
             return Ok(());
         }
         let at = self.catalog.entry_at(record.entry);
@@ -672,8 +672,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
             self.wait(GRACE).await?;
         }
         let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
-        let mut others = all.tables().map(|(_, other)| other.extent());
-        if !others.any(|other| other.start < mine.end && mine.start < other.end) {
+        let mut extents = all.tables().map(|(_, other)| other.extent());
+        if !extents.any(|other| other.start < mine.end && mine.start < other.end) {
             self.free_all(record).await?;
             self.make_zeros(record, record.extent()).await?;
         }

@@ -450,9 +450,9 @@ fn check(record: &TableRecord, region_bytes: u64) -> std::result::Result<(), Str
         let most = u128::from(MOST_LISTED) * u128::from(segment);
         let is_too_long = layout.address_bytes() > most;
         if layout.segment != segment || record.tag == 0 || is_too_long {
-            let own = layout.segment;
+            let found = layout.segment;
             return Err(format!(
-                "it is made of segments of {own} bytes, with the tag {:#x}, in a region of segments \
+                "it is made of segments of {found} bytes, with the tag {:#x}, in a region of segments \
                  of {segment}",
                 record.tag
             ));

@@ -349,9 +349,9 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let pool = self.catalog.pool();
         let segment = segment_bytes(self.catalog.region_bytes);
         let is_taken = |number: u64| {
-            let own = number * segment..(number + 1) * segment;
+            let range = number * segment..(number + 1) * segment;
             let mut extents = extents.iter();
-            extents.any(|other| other.start < own.end && own.start < other.end)
+            extents.any(|other| other.start < range.end && range.start < other.end)
         };
         let mut is_any = false;
         for (number, word) in (0..).zip(words.iter().copied()) {

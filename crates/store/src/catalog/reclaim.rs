@@ -106,10 +106,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 self.count_version(&of.record, true).await?;
                 let taken = self.forget_segments(&of).await?;
                 let words = self.catalog.pool().words().await?;
-                let own = segments_with(&words, of.record.tag);
-                let own = own.filter(|(segment, _)| taken.contains(segment));
+                let segments = segments_with(&words, of.record.tag);
+                let segments = segments.filter(|(segment, _)| taken.contains(segment));
                 // Whoever dies now leaves them as others that no list names.
-                for segment in own.collect::<Vec<_>>().into_iter().chain(unlisted) {
+                for segment in segments.collect::<Vec<_>>().into_iter().chain(unlisted) {
                     let marked = self.mark_lost(segment).await?;
                     lost.extend(marked.map(|marked| (of.segments, marked)));
                 }

@@ -90,12 +90,12 @@ impl Scheme {
     /// Bytes of its node's memory that a table takes which holds so much.
     #[must_use]
     pub fn bytes_with(&self, counts: &Occupancy) -> u64 {
-        let own = u64::try_from(self.table_bytes()).unwrap_or(u64::MAX);
+        let bytes = u64::try_from(self.table_bytes()).unwrap_or(u64::MAX);
         match self.is_pooled() {
-            true => own
+            true => bytes
                 .saturating_add(counts.slots.saturating_mul(8))
                 .saturating_add(counts.heap_bytes),
-            false => own,
+            false => bytes,
         }
     }
 
@@ -345,8 +345,8 @@ impl TableRecord {
     /// its node what it had when the tables were listed.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let own = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
-        own.saturating_add(self.of_pool)
+        let bytes = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
+        bytes.saturating_add(self.of_pool)
     }
 
     /// Whether it is a part that is being restored: none of the table yet, so that the table is not

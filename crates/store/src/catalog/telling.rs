@@ -46,15 +46,15 @@ pub(crate) fn tables_from(
     is_open: impl Fn(&TableRecord) -> bool,
     may_go_on: impl Fn(usize, usize) -> bool,
 ) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     let mut bytes = HEAD_BYTES;
     let first = usize::try_from(first).map_or(MOST_TABLES, |first| first.min(MOST_TABLES));
     let mut next = first;
     // One entry at least, so that every answer comes to something.
-    while next < MOST_TABLES && (next == first || may_go_on(bytes, told.len() + 1)) {
+    while next < MOST_TABLES && (next == first || may_go_on(bytes, entries.len() + 1)) {
         if let Some(entry) = told_of(&entry_of(memory, next)?, &is_open) {
             bytes += entry.len();
-            told.push((next, entry));
+            entries.push((next, entry));
         }
         next += 1;
     }
@@ -66,8 +66,8 @@ pub(crate) fn tables_from(
         memory.load(REPAIRS_AT)?,
     ];
     let head: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
-    told.push((MOST_TABLES, head));
-    Ok(told)
+    entries.push((MOST_TABLES, head));
+    Ok(entries)
 }
 
 /// The record of the table of this id; nothing if there is none, or it is being cleared: nobody
@@ -172,12 +172,12 @@ fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -
         Is::Damaged(_) => return Some(Vec::new()),
         _ => return None,
     };
-    let told = TableRecord {
+    let seedless = TableRecord {
         scheme: record.scheme.without_seeds(),
         ..record.clone()
     };
     // It was made of such JSON, but maybe by another program. A damaged entry says as much.
-    let json = serde_json::to_vec(&told).unwrap_or_default();
+    let json = serde_json::to_vec(&seedless).unwrap_or_default();
     if !(1..=MOST_RECORD).contains(&json.len()) {
         return Some(Vec::new());
     }
@@ -217,8 +217,8 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// The map of the table with this id, of so many bytes.
     pub(super) async fn told_map(&self, id: u64, bytes: usize) -> Result<Value> {
-        let mut told = self.ask(Question::Map, id, (1, bytes)).await?;
-        let map = told.pop().map(|(_, map)| map);
+        let mut answer = self.ask(Question::Map, id, (1, bytes)).await?;
+        let map = answer.pop().map(|(_, map)| map);
         map.ok_or_else(|| nonsense("there is no map in it"))
     }
 
