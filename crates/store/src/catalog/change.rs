@@ -41,7 +41,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) struct NewPartition<'m> {
     pub(crate) creation: u64,
     pub(crate) number: u16,
-    pub(crate) whole: bool,
+    pub(crate) prebuilt: bool,
     pub(crate) remade: bool,
     pub(crate) map: &'m PartitionMap,
 }
@@ -108,7 +108,7 @@ impl<'m> New<'m> {
                 creation: partition.creation,
                 number: partition.number,
                 incarnation,
-                whole: partition.whole,
+                prebuilt: partition.prebuilt,
                 remade: partition.remade,
                 on_restart: partition.map.on_restart,
                 map,

@@ -208,7 +208,7 @@ fn forged_places_with_right_checksums_are_refused() {
             creation: 1,
             number,
             incarnation: 1,
-            whole: false,
+            prebuilt: false,
             remade: false,
             on_restart: OnRestart::default(),
             map,

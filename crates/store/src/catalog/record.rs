@@ -389,7 +389,7 @@ pub struct Partition {
     pub incarnation: u64,
     /// Whether the table was made of records that were there before it: then an empty partition is
     /// none of it.
-    pub whole: bool,
+    pub prebuilt: bool,
     /// Whether the node had come back empty when the partition was made, and it was not restored
     /// since: what the node had of the table is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -23,7 +23,7 @@ pub(crate) struct NewTable<'n> {
     /// The schemes of its partitions, one for each node.
     pub(crate) schemes: Vec<Scheme>,
     /// Whether it is to be built whole.
-    pub(crate) whole: bool,
+    pub(crate) prebuilt: bool,
     pub(crate) slots: SlotMap,
     pub(crate) on_restart: OnRestart,
     /// The partitions whose records are lost: a snapshot that has them can still put them back.
@@ -55,7 +55,7 @@ pub(crate) async fn create<E: Endpoint>(
     let partition = |number: u16| NewPartition {
         creation,
         number,
-        whole: new.whole,
+        prebuilt: new.prebuilt,
         remade: new.without.contains(&number),
         map: &map,
     };

@@ -65,7 +65,7 @@ fn new_table(scheme: &Scheme, seed: u64) -> NewTable<'static> {
         name: "t",
         creation: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63,
         schemes: vec![scheme.clone(); usize::from(NODES)],
-        whole: false,
+        prebuilt: false,
         slots: SlotMap::even(NODES, seed),
         // Nodes come back empty here, and the histories go on.
         on_restart: OnRestart::Recreate,

@@ -223,7 +223,7 @@ impl ShardedTable {
         // Else it is one whose creator has not come to it, or never will.
         let made = &self.map.nodes[usize::from(number)];
         let is_lost = places[usize::from(number)].is_lost(made, incarnation);
-        let may_be_empty = !self.common.whole && !self.is_built(sample, places).await?;
+        let may_be_empty = !self.common.prebuilt && !self.is_built(sample, places).await?;
         match (may_be_empty, is_lost) {
             (false, false) => return Err(IndexError::NotBuilt.into()),
             (false, true) => return Err(self.restarted(number)),
@@ -241,7 +241,7 @@ impl ShardedTable {
         let partition = NewPartition {
             creation: self.common.creation,
             number,
-            whole: self.common.whole,
+            prebuilt: self.common.prebuilt,
             remade: is_lost,
             map: &self.map,
         };

@@ -86,7 +86,7 @@ pub(super) struct ShardOrigin {
     /// That of the whole table: its parts have the same.
     pub(super) creation: u64,
     /// Whether the table was made of records that were there before it.
-    pub(super) whole: bool,
+    pub(super) prebuilt: bool,
     /// How it is sharded.
     pub(super) map: PartitionMap,
 }

@@ -122,7 +122,7 @@ impl Store {
             number: number as u16,
             of: ShardOrigin {
                 creation: table.common.creation,
-                whole: table.common.whole,
+                prebuilt: table.common.prebuilt,
                 map: table.map,
             },
         })
@@ -254,7 +254,7 @@ impl Store {
         let new = NewPartition {
             creation: part.of.creation,
             number: part.number,
-            whole: part.of.whole,
+            prebuilt: part.of.prebuilt,
             remade: false,
             map: &part.of.map,
         };

@@ -265,7 +265,7 @@ impl Store {
                 creation: draw_id(),
                 schemes: schemes.into(),
                 // Should a node come back empty, its partition is not made anew.
-                whole: built,
+                prebuilt: built,
                 slots: slots.clone(),
                 on_restart,
                 without,

@@ -155,7 +155,7 @@ impl Store {
             .zip(parts.map.as_ref())
             .map(|(common, map)| ShardOrigin {
                 creation: common.creation,
-                whole: common.whole,
+                prebuilt: common.prebuilt,
                 map: map.clone(),
             });
         let head = SnapshotHead {
@@ -226,7 +226,7 @@ impl Store {
         };
         let of = ShardOrigin {
             creation: partition.creation,
-            whole: partition.whole,
+            prebuilt: partition.prebuilt,
             map,
         };
         let number = partition.number;
