@@ -143,6 +143,42 @@ fn unstable_names(root: &str) -> Vec<&str> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
+/// Names at the root of the crate `farslot` at most: more of them go into its modules.
+const MOST_ROOT_NAMES: usize = 60;
+
+#[test]
+fn few_names_are_at_the_root_of_the_library() {
+    let path = workspace().join("crates/store/src/lib.rs");
+    let root = std::fs::read_to_string(path).expect("the library's root");
+    let parsed = syn::parse_file(&root).expect("a file of Rust");
+    let is_open = |attributes: &[syn::Attribute]| !attributes.iter().any(is_gate);
+    let names = parsed.items.iter().map(|item| match item {
+        syn::Item::Use(import) if is_open(&import.attrs) && is_public(&import.vis) => {
+            names_in(&import.tree)
+        }
+        syn::Item::Mod(module) if is_open(&module.attrs) && is_public(&module.vis) => 1,
+        _ => 0,
+    });
+    let names: usize = names.sum();
+    assert!((40..=MOST_ROOT_NAMES).contains(&names), "{names}");
+}
+
+fn is_gate(attribute: &syn::Attribute) -> bool {
+    attribute.path().is_ident("cfg")
+}
+
+fn is_public(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Public(_))
+}
+
+fn names_in(tree: &syn::UseTree) -> usize {
+    match tree {
+        syn::UseTree::Path(path) => names_in(&path.tree),
+        syn::UseTree::Group(group) => group.items.iter().map(names_in).sum(),
+        _ => 1,
+    }
+}
+
 /// Another crate may turn the feature on for all: so the sources are looked at as well.
 #[test]
 fn the_program_uses_nothing_that_is_unstable() {
