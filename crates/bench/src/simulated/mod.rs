@@ -6,7 +6,7 @@
 //! lookups under way; what they have done between two moments is what was measured ([`Measured`]).
 //! Every answer is checked: figures of a table that errs mean nothing.
 //!
-//! What one client's writes take, one after the other, [`Wrote`] says.
+//! What one client's writes take, one after the other, [`WriteCost`] says.
 //!
 //! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and
 //! if it is written, an [`OpenWriter`], with which [`WrittenTable`] fills it.
