@@ -1,14 +1,13 @@
 //! A value that a lookup found.
 
-use crate::Result;
-use farslot_fabric::{Buffer, BufferPool};
+use farslot_fabric::Buffer;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// A value's bytes: a small one in itself, a longer one in the registered buffer that it was read
-/// into, in the reply of a call, or in the cache that has answered. Nothing is allocated for it. It
-/// belongs to the thread that looked it up.
+/// into, in the reply of a call, or in the cache that has answered; and of memory that is mapped a
+/// copy. It belongs to the thread that looked it up.
 pub struct Value(Bytes);
 
 enum Bytes {
@@ -32,6 +31,11 @@ enum Bytes {
         bytes: Rc<[u8]>,
         from: usize,
     },
+    /// From this byte on.
+    Copied {
+        bytes: Box<[u8]>,
+        from: usize,
+    },
 }
 
 impl Value {
@@ -42,19 +46,6 @@ impl Value {
             word,
             len: len.min(8) as u8,
         })
-    }
-
-    /// A copy: in itself, if it is small, else in a buffer of the fabric.
-    ///
-    /// # Errors
-    /// Where there is no buffer of that size.
-    #[inline]
-    pub(crate) fn copied(bytes: &[u8], pool: &BufferPool) -> Result<Self> {
-        if bytes.len() <= 8 {
-            return Ok(Self::from(bytes));
-        }
-        let all = 0..bytes.len();
-        Ok(Self::of_buffer(pool.copy_of(bytes)?, all))
     }
 
     /// A part of a buffer that was read.
@@ -72,11 +63,12 @@ impl Value {
     pub fn detached(self) -> Self {
         match self.0 {
             Bytes::Read { .. } | Bytes::Replied { .. } => Self::from(&*self),
-            Bytes::Small { .. } | Bytes::Shared { .. } => self,
+            Bytes::Small { .. } | Bytes::Shared { .. } | Bytes::Copied { .. } => self,
         }
     }
 
     /// The same without its first bytes, of which it has at least so many. Nothing is copied.
+    #[inline]
     #[must_use]
     pub fn without_first(self, bytes: usize) -> Self {
         let after = |range: Range<u32>| (range.start + bytes as u32).min(range.end)..range.end;
@@ -97,6 +89,10 @@ impl Value {
                 from: (from + bytes).min(all.len()),
                 bytes: all,
             },
+            Bytes::Copied { bytes: all, from } => Bytes::Copied {
+                from: (from + bytes).min(all.len()),
+                bytes: all,
+            },
         })
     }
 
@@ -105,7 +101,7 @@ impl Value {
     pub(crate) const fn as_word(&self) -> Option<(u64, usize)> {
         match self.0 {
             Bytes::Small { word, len } => Some((word, len as usize)),
-            Bytes::Read { .. } | Bytes::Replied { .. } | Bytes::Shared { .. } => None,
+            _ => None,
         }
     }
 
@@ -139,17 +135,35 @@ impl From<&[u8]> for Value {
                 small[..len].copy_from_slice(bytes);
                 Self::of_word(u64::from_le_bytes(small), len)
             }
-            _ => Self::of_shared(bytes.into(), 0),
+            _ => Self(Bytes::Copied {
+                bytes: bytes.into(),
+                from: 0,
+            }),
         }
     }
 }
 
-/// Values in the fabric's buffers are copied.
+/// The bytes as they are, if they are the value's own; else a copy.
+impl From<Value> for Vec<u8> {
+    #[inline]
+    fn from(value: Value) -> Self {
+        match value.0 {
+            Bytes::Copied { bytes, from } => {
+                let mut bytes = bytes.into_vec();
+                bytes.drain(..from);
+                bytes
+            }
+            _ => value.to_vec(),
+        }
+    }
+}
+
+/// Values that are not shared are copied.
 impl Clone for Value {
     fn clone(&self) -> Self {
         match &self.0 {
             Bytes::Shared { bytes, from } => Self::of_shared(Rc::clone(bytes), *from),
-            Bytes::Small { .. } | Bytes::Read { .. } | Bytes::Replied { .. } => Self::from(&**self),
+            _ => Self::from(&**self),
         }
     }
 }
@@ -172,6 +186,7 @@ impl Deref for Value {
             Bytes::Read { buffer, range } => &buffer[range.start as usize..range.end as usize],
             Bytes::Replied { reply, range } => &reply[range.start as usize..range.end as usize],
             Bytes::Shared { bytes, from } => &bytes[*from..],
+            Bytes::Copied { bytes, from } => &bytes[*from..],
         }
     }
 }
@@ -193,6 +208,7 @@ mod tests {
             for first in 0..=bytes.len() {
                 let rest = Value::from(&bytes[..]).without_first(first);
                 assert_eq!(&*rest, &bytes[first..], "{length} without {first}");
+                assert_eq!(Vec::from(rest), &bytes[first..], "as the user's own");
             }
         }
     }

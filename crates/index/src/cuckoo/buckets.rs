@@ -167,8 +167,7 @@ impl<E: Endpoint> CuckooTable<E> {
                         if record[..key_len] != *key.bytes {
                             return Ok(None);
                         }
-                        let pool = &self.endpoint.core().buffers;
-                        return Ok(Some(found(Value::copied(&record[key_len..], pool)?)));
+                        return Ok(Some(found(Value::from(&record[key_len..]))));
                     }
                 }
                 SlotHead::Out { block, .. } => {

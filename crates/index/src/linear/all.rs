@@ -3,7 +3,7 @@
 use super::client::{Key, LinearTable};
 use super::lookup::{LinearWalkSlowPath, Search, WalkTarget};
 use crate::slot::KeyRule;
-use crate::step::{Lookup, NextStep, ReadPieces, ValueLocation, failed, run};
+use crate::step::{Lookup, NextStep, ReadPieces, ValueLocation, run};
 use crate::{Result, Value};
 use farslot_fabric::{Endpoint, InPlace, Piece, Pieces};
 use std::cell::RefCell;
@@ -82,17 +82,11 @@ impl<E: Endpoint> Lookup for AllRecords<'_, E> {
             next => return next,
         };
         let value = match found {
-            ValueLocation::Word { word, len } => Ok(Value::of_word(word, len)),
-            ValueLocation::Value(value) => Ok(*value),
-            ValueLocation::Bytes { piece, bytes } => {
-                let pool = &self.table.endpoint.core().buffers;
-                Value::copied(read.bytes_again(piece, bytes), pool)
-            }
+            ValueLocation::Word { word, len } => Value::of_word(word, len),
+            ValueLocation::Value(value) => *value,
+            ValueLocation::Bytes { piece, bytes } => Value::from(read.bytes_again(piece, bytes)),
         };
-        match value {
-            Ok(value) => self.values.borrow_mut().push(value),
-            Err(error) => return failed(error),
-        }
+        self.values.borrow_mut().push(value);
         match self.table.layout.keys {
             KeyRule::Unique => self.ended(search),
             KeyRule::Multi => self.table.pass(key, search),

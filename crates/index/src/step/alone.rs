@@ -98,7 +98,7 @@ pub(super) fn do_one<'s, L: Lookup + 's>(
                 }),
                 None => Some(table.read_on(&key, &mut search)),
             },
-            NextStep::Found(found) => break read.value(found, &core.buffers).map(Some),
+            NextStep::Found(found) => break Ok(Some(read.value(found))),
             NextStep::Absent => break Ok(None),
             // What a write has begun is put right as it is over verbs.
             NextStep::Failed(error) if !L::WRITES => break Err(*error),

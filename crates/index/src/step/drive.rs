@@ -57,7 +57,6 @@ async fn go_on<L: Lookup>(
     search: &mut L::Search,
     mut next: NextStep<L::SlowPath>,
 ) -> Answer {
-    let pool = &table.endpoint().core().buffers;
     // What was read, for those that look on, and what is under way behind it.
     let (mut kept, mut under_way) = (KeptReads::Nothing, None);
     loop {
@@ -73,7 +72,7 @@ async fn go_on<L: Lookup>(
                 None => match receive(table, key, search, reads, &mut under_way).await {
                     Ok(mut received) => match table.look(key, search, &mut received) {
                         NextStep::Found(found) => {
-                            return received.into_value(found, pool).map(Some);
+                            return Ok(Some(received.into_value(found)));
                         }
                         next => {
                             if L::LOOKS_ON && !reads.keeps {
@@ -92,7 +91,7 @@ async fn go_on<L: Lookup>(
             },
             NextStep::LookOn => match std::mem::replace(&mut kept, KeptReads::Nothing) {
                 KeptReads::Received(mut received) => match table.look(key, search, &mut received) {
-                    NextStep::Found(found) => return received.into_value(found, pool).map(Some),
+                    NextStep::Found(found) => return Ok(Some(received.into_value(found))),
                     next => {
                         kept = KeptReads::Received(received);
                         next
@@ -110,7 +109,7 @@ async fn go_on<L: Lookup>(
             },
             NextStep::Found(found) => {
                 let nothing = ReceivedPieces::Apart(Vec::new());
-                return nothing.into_value(found, pool).map(Some);
+                return Ok(Some(nothing.into_value(found)));
             }
             NextStep::Absent => return Ok(None),
             NextStep::Failed(error) => return Err(*error),

@@ -8,7 +8,7 @@ use super::scratch::Mapped;
 use crate::Value;
 use crate::answers::AnswerCode;
 use crate::client::MANY_READS;
-use farslot_fabric::{Endpoint, InPlace, Steps, Tally};
+use farslot_fabric::{InPlace, Steps, Tally};
 
 /// Keys of a group.
 const GROUP: usize = 16;
@@ -93,9 +93,7 @@ fn take_one<L: Lookup, Asked: Copy>(
     book(table, fast_path, (1, more), &mut read.tally);
     Some(match end {
         AnswerCode::ABSENT => Ok(None),
-        AnswerCode::KEPT => read
-            .kept_value(word, &table.endpoint().core().buffers)
-            .map(Some),
+        AnswerCode::KEPT => Ok(Some(read.kept_value(word))),
         _ => Ok(Some(Value::of_word(word, fast_path.value_len()))),
     })
 }

@@ -409,10 +409,7 @@ impl<'k, L: Lookup> Rows<'k, L> {
     ) -> bool {
         let lane = &self.lanes[number];
         let answer = match next {
-            NextStep::Found(found) => {
-                let pool = &shared.table.endpoint().core().buffers;
-                shared.read.value(found, pool).map(Some)
-            }
+            NextStep::Found(found) => Ok(Some(shared.read.value(found))),
             // What a write has begun is put right as it is over verbs.
             NextStep::Failed(error) if !L::WRITES => Err(*error),
             next => {

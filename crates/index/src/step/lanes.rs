@@ -14,7 +14,7 @@ use super::drive::{drive, not_read};
 use super::lookup::{Answer, Lookup, NextStep, Reads};
 use super::received::ReceivedPieces;
 use crate::BATCH_WIDTH;
-use farslot_fabric::{Accounting, Endpoint, EndpointExt, OperationClass, Piece, Reader};
+use farslot_fabric::{Accounting, EndpointExt, OperationClass, Piece, Reader};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -156,9 +156,7 @@ impl<'t, 'k, L: Lookup, F: Future<Output = Answer>> LookupLane<'t, 'k, L, F> {
                     let mut received = self.received(table, reads);
                     match table.look(key_of(&self.key), &mut self.search, &mut received) {
                         NextStep::Found(found) => {
-                            let pool = &table.endpoint().core().buffers;
-                            let value = received.into_value(found, pool);
-                            self.end(value.map(Some), done);
+                            self.end(Ok(Some(received.into_value(found))), done);
                             return;
                         }
                         next => next,

@@ -2,19 +2,19 @@
 
 use super::lookup::{Answer, Change, Counted, Lookup, NextStep, ReadPieces, Reads, ValueLocation};
 use super::scratch::{Mapped, Scratch};
-use crate::{Result, Value};
-use farslot_fabric::{BufferPool, Endpoint, Piece, Steps, Tally};
+use crate::Value;
+use farslot_fabric::{Endpoint, Piece, Steps, Tally};
 use std::ops::Range;
 
 impl Mapped<'_> {
     /// The value that was found.
-    pub(super) fn value(&self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
+    pub(super) fn value(&self, found: ValueLocation) -> Value {
         let (piece, bytes) = match found {
-            ValueLocation::Word { word, len } => return Ok(Value::of_word(word, len)),
-            ValueLocation::Value(value) => return Ok(*value),
+            ValueLocation::Word { word, len } => return Value::of_word(word, len),
+            ValueLocation::Value(value) => return *value,
             ValueLocation::Bytes { piece, bytes } => (piece, bytes),
         };
-        Value::copied(self.bytes_again(piece, bytes), pool)
+        Value::from(self.bytes_again(piece, bytes))
     }
 
     /// Makes a change behind which pieces of so many bytes are read, which are [located](locate),
@@ -129,7 +129,7 @@ pub(super) fn step<L: Lookup>(
     // There is no other time for it.
     table.while_waiting();
     let next = match next {
-        NextStep::Found(found) => Err(read.value(found, &core.buffers).map(Some)),
+        NextStep::Found(found) => Err(Ok(Some(read.value(found)))),
         next => Ok(next),
     };
     read.scratch.give_back(core);

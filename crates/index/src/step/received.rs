@@ -1,8 +1,8 @@
 //! What verbs have read for a step.
 
 use super::lookup::{ReadPieces, Reads, ValueLocation};
-use crate::{Result, Value};
-use farslot_fabric::{Buffer, BufferPool, Piece};
+use crate::Value;
+use farslot_fabric::{Buffer, Piece};
 use std::ops::Range;
 
 /// A value that takes less than this share of the buffer that it came in is copied out, so that who
@@ -42,24 +42,22 @@ impl ReceivedPieces {
 
     /// The value that was found, without a copy where it fills a good part of what was read.
     #[inline]
-    pub(super) fn into_value(self, found: ValueLocation, pool: &BufferPool) -> Result<Value> {
+    pub(super) fn into_value(self, found: ValueLocation) -> Value {
         let (piece, bytes) = match found {
-            ValueLocation::Word { word, len } => return Ok(Value::of_word(word, len)),
-            ValueLocation::Value(value) => return Ok(*value),
+            ValueLocation::Word { word, len } => return Value::of_word(word, len),
+            ValueLocation::Value(value) => return *value,
             ValueLocation::Bytes { piece, bytes } => (piece, bytes),
         };
         let (buffer, start) = self.buffer(piece);
         let range = start + bytes.start..start + bytes.end;
         if range.len() * SHARE < buffer.len() {
-            let copy = pool.copy_of(&buffer[range])?;
-            let all = 0..copy.len();
-            return Ok(Value::of_buffer(copy, all));
+            return Value::from(&buffer[range]);
         }
         let buffer = match self {
             Self::One(buffer) | Self::Gathered(buffer, _) => buffer,
             Self::Apart(mut buffers) => buffers.swap_remove(piece),
         };
-        Ok(Value::of_buffer(buffer, range))
+        Value::of_buffer(buffer, range)
     }
 }
 

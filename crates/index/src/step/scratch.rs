@@ -1,10 +1,10 @@
 //! A look at mapped memory: the view, what is booked of it, and memory of the client's own, which
 //! one operation hands on to the next.
 
+use crate::Value;
 use crate::answers::kept_bytes;
 use crate::heap::NewRecord;
-use crate::{Result, Value};
-use farslot_fabric::{BufferPool, EndpointCore, InPlace, Tally};
+use farslot_fabric::{EndpointCore, InPlace, Tally};
 use std::ops::Range;
 
 /// The most pieces that one step may want to have read.
@@ -127,8 +127,8 @@ impl<'m> Mapped<'m> {
     }
 
     /// A copy of what is kept so.
-    pub(super) fn kept_value(&self, kept: u64, pool: &BufferPool) -> Result<Value> {
-        Value::copied(kept_bytes(self.scratch.kept(), kept), pool)
+    pub(super) fn kept_value(&self, kept: u64) -> Value {
+        Value::from(kept_bytes(self.scratch.kept(), kept))
     }
 
     /// Writes a record: its bytes, or nothing where they are not in the mapping.

@@ -240,7 +240,7 @@ impl Table {
             let expiry = time_to_live.map_or(Ok(Expiry::NEVER), |span| ends_after(span, begun))?;
             for _ in 0..MOST_ATTEMPTS {
                 let now = self.now_millis();
-                let found = session.get(key)?.map(|found| found.to_vec());
+                let found = session.get(key)?.map(Vec::from);
                 let living = found
                     .as_deref()
                     .and_then(|found| Expiry::living(found, now));

@@ -135,7 +135,7 @@ impl Table {
     /// # }
     /// ```
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.session.get(key)?.map(|value| value.to_vec()))
+        Ok(self.session.get(key)?.map(Vec::from))
     }
 
     /// Has the processor fetch what a get of the key looks at first; false where it cannot.
@@ -162,7 +162,7 @@ impl Table {
     /// ```
     pub fn get_all(&self, key: &[u8]) -> Result<Vec<Vec<u8>>> {
         let values = self.session.run(Operation::GetAll(key))?.into_values();
-        Ok(values.iter().map(|value| value.to_vec()).collect())
+        Ok(values.into_iter().map(Vec::from).collect())
     }
 
     /// Makes the key have this value; true if the key is new. A multi-key table gets a record more.
@@ -205,7 +205,7 @@ impl Table {
     /// ```
     pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         let outcome = self.session.run(Operation::FindOrPut(key, value))?;
-        Ok(outcome.into_value().map(|value| value.to_vec()))
+        Ok(outcome.into_value().map(Vec::from))
     }
 
     /// Replaces the value of a key that is present; false if it is absent.
@@ -272,7 +272,7 @@ impl Table {
     /// ```
     pub fn get_or(&self, key: &[u8], default: &[u8]) -> Result<Vec<u8>> {
         let found = self.session.get(key)?;
-        Ok(found.map_or_else(|| default.to_vec(), |value| value.to_vec()))
+        Ok(found.map_or_else(|| default.to_vec(), Vec::from))
     }
 
     /// Replaces the key's value if it is `expected`, in one step, whoever else writes; false if it
@@ -333,7 +333,7 @@ impl Table {
     /// others were faster 100,000 times; as [`Table::compare_and_set`].
     pub fn increment(&self, key: &[u8], by: i64) -> Result<i64> {
         self.check_one_step()?;
-        let mut current = self.session.get(key)?.map(|value| value.to_vec());
+        let mut current = self.session.get(key)?.map(Vec::from);
         for _ in 0..MOST_ATTEMPTS {
             let text = current.as_deref().unwrap_or(b"0");
             let number = std::str::from_utf8(text).ok();
@@ -359,7 +359,7 @@ impl Table {
                     if self.session.run(operation)?.is_changed() {
                         return Ok(sum);
                     }
-                    current = self.session.get(key)?.map(|value| value.to_vec());
+                    current = self.session.get(key)?.map(Vec::from);
                 }
             }
         }
