@@ -106,6 +106,12 @@ impl Marking {
         Ok(true)
     }
 
+    /// Puts a record that does not end, as it is stored: no mark is in its way, and no sweeper needs
+    /// to know.
+    pub(super) fn put_for_ever(&self, key: &[u8], stored: &[u8]) -> Result<Outcome> {
+        self.beneath.run(Operation::Put(key, stored))
+    }
+
     /// Runs an operation that does not make a record live longer, until no mark is in its way.
     fn settle(&self, operation: Operation<'_>, mut outcome: Outcome) -> Result<Outcome> {
         for _ in 0..MOST_ATTEMPTS {

@@ -76,6 +76,17 @@ impl Expiring {
         Ok(self.value.check_value(value)?)
     }
 
+    /// Puts a record that does not end: whatever was there, and whatever time it is.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<Outcome> {
+        let mut stored = self.buffer.take();
+        stored.clear();
+        stored.extend_from_slice(&Expiry::NEVER.to_bytes());
+        stored.extend_from_slice(value);
+        let outcome = self.stored.put_for_ever(key, &stored);
+        self.keep(stored);
+        outcome
+    }
+
     /// Runs an operation until it ends, with a buffer for the values of each attempt.
     fn run_alone(&self, operation: Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome> {
         let mut state = RecordState::Unknown;
@@ -85,11 +96,7 @@ impl Expiring {
                 operation,
                 state: &state,
             };
-            // The outcome of a put does not depend on the time.
-            let now = match operation {
-                Operation::Put(..) => 0,
-                _ => self.now_millis(),
-            };
+            let now = self.now_millis();
             let mut stored = stored_values(buffer, &[one]);
             let outcome = self.stored.run(one.ask(|value| stored.take(value)))?;
             let now = broken::late_clock(now, || self.now_millis());
@@ -303,6 +310,9 @@ impl Session for Expiring {
             return Ok(Outcome::Value(self.get(key)?));
         }
         self.check(&operation)?;
+        if let Operation::Put(key, value) = operation {
+            return self.put(key, value);
+        }
         let mut buffer = self.buffer.take();
         let outcome = self.run_alone(operation, &mut buffer);
         self.keep(buffer);
