@@ -5,6 +5,7 @@ use farslot::layout::Scheme;
 use farslot::{FieldSize, Server, Store};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Keys that writers change all the time, and as many that nobody does.
@@ -47,6 +48,15 @@ fn a_snapshot_beside_writers_has_every_key_as_it_was_at_some_moment() {
     }
 }
 
+/// Ends the writers also where the check of a snapshot fails.
+struct WritersEnd<'d>(&'d AtomicBool);
+
+impl Drop for WritersEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn beside_writers(store: &Store, scheme: &Scheme) {
     let directory = TempDir::new().unwrap();
     let (key_size, value_size) = scheme.record_sizes();
@@ -60,8 +70,8 @@ fn beside_writers(store: &Store, scheme: &Scheme) {
         versions.begun.store(1, Ordering::SeqCst);
         versions.acknowledged.store(1, Ordering::SeqCst);
     }
-    let done = AtomicBool::new(false);
-    let (known, done, key) = (&known, &done, &key);
+    let (done, writing) = (AtomicBool::new(false), AtomicBool::new(true));
+    let (known, done, writing, key) = (&known, &done, &writing, &key);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             scope.spawn(move || {
@@ -73,6 +83,10 @@ fn beside_writers(store: &Store, scheme: &Scheme) {
                         table.put(&key(new), &value(value_size, version)).unwrap();
                     }
                     for number in (writer..KEYS).step_by(WRITERS as usize) {
+                        // Not while what was written is compared: that takes longer.
+                        while !writing.load(Ordering::SeqCst) && !done.load(Ordering::SeqCst) {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
                         if done.load(Ordering::SeqCst) {
                             return;
                         }
@@ -88,6 +102,7 @@ fn beside_writers(store: &Store, scheme: &Scheme) {
                 }
             });
         }
+        let _end = WritersEnd(done);
         for _ in 0..3 {
             let load = |of: fn(&Versions) -> &AtomicU64| -> Vec<u64> {
                 known
@@ -95,12 +110,13 @@ fn beside_writers(store: &Store, scheme: &Scheme) {
                     .map(|versions| of(versions).load(Ordering::SeqCst))
                     .collect()
             };
+            writing.store(true, Ordering::SeqCst);
             let before = load(|versions| &versions.acknowledged);
             store.snapshot("t", directory.path(), &go_on).unwrap();
             let after = load(|versions| &versions.begun);
+            writing.store(false, Ordering::SeqCst);
             check(&directory, scheme, &before, &after, key);
         }
-        done.store(true, Ordering::SeqCst);
     });
 }
 
