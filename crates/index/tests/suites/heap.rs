@@ -4,7 +4,7 @@
 use crate::common::{HEAP, INLINE, Reads, TABLE, new_client, new_node, new_table};
 use farslot_index::Sizing;
 use farslot_index::linear::{LinearLayout, LinearOptions, LinearTable};
-use farslot_index::{FieldSize, Index, IndexError, IndexExt};
+use farslot_index::{FieldSize, Index, IndexError, IndexExt, Operation};
 use farslot_testbed::{Fabric, TestNode};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -240,9 +240,14 @@ pub fn a_heap_takes_any_sizes_at_any_time(fabric: Fabric) {
             let part = held as f64 / HEAP_BYTES as f64;
             println!("values of {sizes:?} bytes: {part:.3} of the heap, {number} records");
             assert!(part >= 0.8, "{part} of values of {sizes:?} bytes");
-            for number in 0..number {
-                assert!(table.remove(&key(number)).await.unwrap());
-            }
+            let keys: Vec<_> = (0..number).map(key).collect();
+            let removals: Vec<_> = keys.iter().map(|key| Operation::Remove(key)).collect();
+            let mut removed = 0;
+            let removing = table.run_each(&removals, |_, outcome| {
+                removed += u64::from(outcome.unwrap().is_changed());
+            });
+            removing.await;
+            assert_eq!(removed, number);
         }
     });
 }
