@@ -37,8 +37,9 @@ fn one_node() -> Arc<StoreNodes> {
 /// A value that says whose it is, all along.
 fn marked(table: usize, key: u64, version: u64, len: usize) -> Vec<u8> {
     let mark = (table as u64) << 60 | key << 32 | version;
-    let words = mark.to_le_bytes().into_iter().cycle();
-    words.take(len).collect()
+    let mut value = mark.to_le_bytes().repeat(len.div_ceil(8));
+    value.truncate(len);
+    value
 }
 
 /// What a key may have: each of these, after an operation that is in doubt.

@@ -76,8 +76,9 @@ fn field(size: FieldSize, number: u64) -> Vec<u8> {
         FieldSize::Fixed(length) => length as usize,
         FieldSize::UpTo(most) => 8 + number as usize % (most as usize - 8).min(200),
     };
-    let bytes = number.to_le_bytes().into_iter().cycle();
-    bytes.take(length).collect()
+    let mut bytes = number.to_le_bytes().repeat(length.div_ceil(8));
+    bytes.truncate(length);
+    bytes
 }
 
 type Pair = (Vec<u8>, Vec<u8>);
