@@ -1,6 +1,6 @@
 //! The memory of a store, as each fabric holds it.
 
-use crate::catalog::CATALOG_BYTES;
+use crate::catalog::check_size;
 use crate::profile::nic_profile;
 use crate::{Address, OpenOptions, Result, StoreError};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
@@ -109,16 +109,6 @@ pub(crate) fn region_of(bytes: u64) -> RegionSpec {
         len: bytes,
         rights: Rights::ALL,
     }
-}
-
-pub(crate) fn check_size(bytes: u64) -> Result<()> {
-    if bytes > CATALOG_BYTES {
-        return Ok(());
-    }
-    Err(StoreError::TooSmall {
-        bytes,
-        least: CATALOG_BYTES + 1,
-    })
 }
 
 /// Refuses simulated memory that the machine does not have.

@@ -42,7 +42,7 @@ pub(crate) mod held;
 use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
 use crate::catalog::pool::{self, AttachOutcome, FIRST_REGION};
-use crate::catalog::{CATALOG_BYTES, Catalog, GRACE, ReclaimScope, table_at};
+use crate::catalog::{Catalog, GRACE, ReclaimScope, table_at};
 use crate::pooled::{self, Pooled};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, EndpointExt, FabricError, InPlace,
@@ -96,11 +96,10 @@ impl Leased {
 
     #[inline]
     fn admit_verb(&self, at: RemoteAddr, changes: bool) -> VerbAdmission {
-        if at.offset < CATALOG_BYTES {
-            return VerbAdmission::Post;
-        }
         let leases = self.leases.borrow();
         let admission = match of_node(&leases, at.node) {
+            // It is the catalog's.
+            Some(lease) if at.offset < lease.from => return VerbAdmission::Post,
             Some(lease) => lease.admit(&self.inner, at, changes),
             None => self.admit_by_several(at, changes),
         };

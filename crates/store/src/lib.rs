@@ -91,7 +91,7 @@ mod typed;
 pub use address::Address;
 pub use cache::Cache;
 pub use catalog::TableRecord;
-pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
+pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, most_tables};
 pub use cursor::Cursor;
 pub use error::{BatchError, Result, StoreError};
 pub use error_kind::ErrorKind;

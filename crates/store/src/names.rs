@@ -24,6 +24,21 @@ pub fn is_visible(character: char) -> bool {
     behind.escape_debug().nth(1) == Some(character) && !BLANK.contains(&character)
 }
 
+/// The most names that an error lists.
+const MOST_LISTED: usize = 32;
+
+/// Names of tables as a text for an error, where there may be thousands.
+pub(crate) fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "none".into(),
+        _ if names.len() <= MOST_LISTED => names.join(", "),
+        _ => {
+            let (first, others) = names.split_at(MOST_LISTED);
+            format!("{} and {} others", first.join(", "), others.len())
+        }
+    }
+}
+
 /// Refuses a name that no table can have.
 ///
 /// # Errors
@@ -74,6 +89,14 @@ fn fault_of(name: &str, longest: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_list_no_more_names_than_a_reader_takes_in() {
+        assert_eq!(listed(&[]), "none");
+        assert_eq!(listed(&["a", "b"]), "a, b");
+        assert_eq!(listed(&["a"; 32]).len(), 31 * 3 + 1);
+        assert!(listed(&["a"; 4096]).ends_with("a, a and 4064 others"));
+    }
 
     #[test]
     fn names_can_be_seen_and_told_from_others() {

@@ -9,8 +9,8 @@ use self::ending::once_free;
 use crate::calls::owner::later::{LaterCalls, LongCall};
 use crate::calls::owner::registry::serve_all;
 use crate::calls::owner::service::CallService;
-use crate::catalog::{Phase, TableRecord};
-use crate::fabrics::{check_size, region_of};
+use crate::catalog::{Phase, TableRecord, check_size};
+use crate::fabrics::region_of;
 use crate::{Address, Occupancy, OpenOptions, Result, Store, StoreError, Survey, Sweeper};
 use farslot_fabric::tcp::Secret;
 use farslot_fabric::tcp::{

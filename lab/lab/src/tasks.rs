@@ -82,8 +82,8 @@ impl Options {
 /// # Errors
 /// [`BadOption`](farslot_bench::BenchError::BadOption).
 pub fn memory(options: &Options) -> Result<u64> {
-    /// The catalog, and what a table is rounded up to.
-    const BESIDES: u64 = 2 << 20;
+    /// The largest catalog, and what a table is rounded up to.
+    const BESIDES: u64 = 6 << 20;
     options.check()?;
     let bytes = options.table().scheme()?.table_bytes();
     Ok(u64::try_from(bytes)

@@ -85,10 +85,11 @@ impl Served {
 /// # Errors
 /// [`BenchError::BadOption`], or an option that no table can have.
 pub fn memory(options: &Options) -> Result<u64> {
-    /// The catalog, and what each table is rounded up to.
+    /// More than the largest catalog, and what each table is rounded up to.
+    const CATALOG: u64 = 5 << 20;
     const BESIDES: u64 = 1 << 20;
     options.check()?;
-    let mut memory = BESIDES;
+    let mut memory = CATALOG;
     for scheme in &options.schemes {
         let loads = tables_of(*scheme, &options.loads).iter();
         for load in loads.filter(|load| scheme.has_room_at(**load)) {

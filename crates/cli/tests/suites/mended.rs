@@ -331,7 +331,7 @@ fn a_mistake_can_be_undone() {
     assert!(unused.is_some_and(|unused| unused < 2 * 4096), "{stat}");
     assert_fails(&node.run(["rename", "a", "b"]), 1, &["\"b\" already"]);
     assert_eq!(node.json(["rename", "a", "c"])["table"], "c");
-    assert_fails(&node.run(["get", "a", "k"]), 1, &["no table \"a\"", "b, c"]);
+    assert_fails(&node.run(["get", "a", "k"]), 1, &["no table \"a\"", "c, b"]);
     assert_eq!(node.ok(["get", "c", "k"]), b"a\n");
     assert_eq!(node.json(["clear", "c"])["cleared"], "c");
     assert_eq!(node.count("c"), 0);
@@ -347,19 +347,30 @@ fn a_mistake_can_be_undone() {
     assert_eq!(node.json(["stat"])["memory_taken"], 0);
 }
 
-/// Overwrites the first bytes of the first entry of a node's catalog.
-fn damage(node: &Node, bytes: &[u8]) {
+/// Overwrites the words of the first entry of a node's catalog that has any; its number.
+fn damage(node: &Node, bytes: &[u8; 32]) -> u64 {
     let name = node.address.strip_prefix("shm://").unwrap();
     let memory = shm::attach(name, Rights::ALL).unwrap();
     let endpoint = Rc::new(ShmEndpoint::new(vec![memory], Limits::default()));
     let executor = Executor::new(Rc::clone(&endpoint));
     let data = endpoint.core().buffers.copy_of(bytes).unwrap();
-    let first = RemoteAddr {
+    let entry_at = |number: u64| RemoteAddr {
         node: NodeId(0),
         region: RegionId(0),
-        offset: 4096,
+        offset: 4096 + number * 32,
     };
-    executor.block_on(endpoint.write(first, data)).unwrap();
+    let state = |number| {
+        executor
+            .block_on(endpoint.read(entry_at(number), 8))
+            .unwrap()
+            .words()[0]
+    };
+    let mut entries = 0..farslot::most_tables(256 << 20) as u64;
+    let first = entries.find(|number| state(*number) != 0).unwrap();
+    executor
+        .block_on(endpoint.write(entry_at(first), data))
+        .unwrap();
+    first
 }
 
 #[test]
@@ -373,29 +384,37 @@ fn an_entry_that_is_damaged_is_cleared_and_its_memory_is_free_again() {
     }
     let taken = |node: &Node| node.json(["stat"])["memory_taken"].as_u64().unwrap();
     let of_both = taken(&node);
-    damage(&node, &[0xff; 64]);
-    assert_fails(&node.run(["get", "a", "k"]), 1, &["entry 0 of the catalog"]);
+    let entry = damage(&node, &[0xff; 32]);
+    let is_there = |table: &&str| node.run(["get", *table, "k"]).status.success();
+    let (lost, left) = match ["a", "b"].iter().position(is_there) {
+        Some(0) => ("b", "a"),
+        _ => ("a", "b"),
+    };
+    let named = format!("entry {entry} of the catalog");
+    assert_fails(&node.run(["get", lost, "k"]), 1, &[&named]);
     // Without more ado it only says what there is.
     for _ in 0..2 {
         let said = node.json(["repair"]);
         let of_node = &said["nodes"][0];
         assert_eq!(
             (&said["cleared"], &of_node["entries"][0]["entry"]),
-            (&false.into(), &0.into())
+            (&false.into(), &entry.into())
         );
-        assert!(of_node["bytes"].as_u64().unwrap() >= of_both / 2, "{said}");
+        // The second table ends where its last byte is, and the first where the second begins.
+        let bytes = of_node["bytes"].as_u64().unwrap();
+        assert!(bytes.next_multiple_of(4096) >= of_both / 2, "{said}");
         assert_eq!(text(node.ok(["repair"])).lines().count(), 2);
     }
     let cleared = text(node.ok(["repair", "--apply"]));
     assert!(
-        cleared.contains("entry 0 of the catalog is damaged"),
+        cleared.contains(&format!("{named} is damaged")),
         "{cleared}"
     );
     assert_eq!(taken(&node), of_both / 2);
     assert_eq!(node.json(["tables"])["damaged"], serde_json::json!([]));
-    assert_eq!(node.ok(["get", "b", "k"]), b"b\n");
-    node.ok(["create", "a", "-c", "1k"]);
-    assert_eq!((node.count("a"), taken(&node)), (0, of_both));
+    assert_eq!(text(node.ok(["get", left, "k"])).trim_end(), left);
+    node.ok(["create", lost, "-c", "1k"]);
+    assert_eq!((node.count(lost), taken(&node)), (0, of_both));
 }
 
 /// Pages that a node has in memory.

@@ -10,9 +10,9 @@ use std::sync::atomic::{Ordering, fence};
 /// The first word of every Farslot node's memory: `FARSLOT\0`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARSLOT\0");
 /// The version of the header, the mailbox and whatever the layers above keep in the regions. A
-/// client of another version is refused. 7: tables share a node's memory in segments, which the
-/// catalog has words for.
-pub const FORMAT_VERSION: u64 = 7;
+/// client of another version is refused. 8: the words of a catalog's entries lie apart from their
+/// records, by hashes of the tables' names.
+pub const FORMAT_VERSION: u64 = 8;
 /// The most regions of one node.
 pub const MAX_REGIONS: usize = 16;
 

@@ -191,18 +191,23 @@ fn a_node_is_unready_while_a_table_cannot_be_opened() {
     server.store().create("t", &TableOptions::new(100)).unwrap();
     assert!(is_ready(page.address()));
     assert_eq!(get(page.address(), "/healthz").body, "ok\n");
-    // A client that may write everything destroys a word of the catalog's first entry, and mends
-    // it.
+    // A client that may write everything destroys a word of the entry of the table, and mends it.
     let node = shm::attach(&name, Rights::ALL).unwrap();
     let endpoint = shm::ShmEndpoint::new(vec![node], Limits::default());
     let executor = Executor::new(Rc::new(endpoint));
-    let word = RemoteAddr {
+    let word = |entry: u64| RemoteAddr {
         node: NodeId(0),
         region: RegionId(0),
-        offset: 4096 + 32,
+        offset: 4096 + 32 * entry,
     };
-    let flip =
-        |expected, new| executor.block_on(executor.endpoint().compare_swap(word, expected, new));
+    let swap = |entry, expected, new| {
+        let swapped = executor.endpoint().compare_swap(word(entry), expected, new);
+        executor.block_on(swapped)
+    };
+    let mut entries = 0..farslot::most_tables(MEMORY) as u64;
+    let entry = entries.find(|entry| swap(*entry, 0, 0) != Ok(0));
+    let entry = entry.unwrap();
+    let flip = |expected, new| swap(entry, expected, new);
     let first = flip(0, 0).unwrap();
     assert_eq!(flip(first, !first), Ok(first));
     assert!(!is_ready(page.address()));

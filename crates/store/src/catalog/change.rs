@@ -1,7 +1,7 @@
-//! Making, dropping, renaming and clearing tables.
+//! Making, dropping and renaming tables.
 //!
-//! **Making** a table finds a place that no table has, writes the record into an empty entry, and
-//! publishes it by one compare-and-swap.
+//! **Making** a table finds a place that no table has, writes the record into an empty entry, the
+//! next from the bucket of its name on, and publishes it by one compare-and-swap.
 //!
 //! **Dropping** takes three steps. The table is *retired*: its entry says so, and its id word
 //! becomes 0, so that nobody opens it any more and clients that have it open notice when they next
@@ -9,25 +9,20 @@
 //! look and a verb may still be under way. Then all that may have been written is made zeros, and
 //! the entry is empty. A table whose client died half way is finished by whoever needs the room.
 //!
-//! **Renaming** publishes the record under the new name, in another entry, which says whose place
-//! it takes; the old entry is hidden from then on, and cleared. It is done or not done at any
-//! moment, whoever dies when.
-//!
-//! **Clearing** takes three steps. The table is taken away: its record is published anew as for
-//! renaming, under the same name, by a word that says that it is being cleared. From then on nobody
-//! opens it, and clients that have it open notice when they next look. Then the one who clears it
-//! waits as if it had been dropped. Then the table's bytes are made zeros, and it is open again:
-//! that is the one moment at which it becomes empty. What was acknowledged before took effect
-//! before, as no client's lease lasts so long; what is acknowledged later is in the table that is
-//! open. A table whose client died half way is cleared by whoever opens it (`sharded::find`).
+//! **Renaming** marks the old entry as one in whose place another may have come: clients that find
+//! it by its name's hash read all the others from then on. It then publishes the record under the
+//! new name, in another entry, which says whose place it takes; the old entry is hidden from then
+//! on, and cleared. It is done or not done at any moment, whoever dies when. A mark that is left
+//! goes with the next change.
 
-use super::entry::{ID_AT, MOST_RECORD, RECORD_AT, State, VERSIONS_AT, closed};
-use super::listing::{CatalogSnapshot, Entry, Is, MOST_MAP_BYTES, too_long};
+use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, home_of};
+use super::listing::CatalogSnapshot;
 use super::lock::{Change, LONGEST_VERB};
+use super::parsing::{Entry, Is, MOST_MAP_BYTES, too_long};
 use super::pool::{self, draw_tag, pooled, segments_with};
 use super::record::{MapPlace, Partition, PartitionMap, Scheme, TableRecord};
 use super::region::{
-    CATALOG_BYTES, Catalog, LEASE, MARK_AT, MOST_TABLES, PHASE_AT, Phase, segment_bytes,
+    Catalog, LEASE, MARK_AT, PUBLISHED, catalog_bytes, most_tables, segment_bytes,
 };
 use super::space;
 use crate::names::check_name;
@@ -93,7 +88,7 @@ impl<'m> New<'m> {
     }
 
     /// The record of the table at an offset where all of its bytes fit.
-    fn record(&self, entry: usize, offset: u64, incarnation: u64) -> TableRecord {
+    fn record(&self, offset: u64, incarnation: u64) -> TableRecord {
         let map = MapPlace {
             offset: offset + self.table_bytes() as u64,
             bytes: self.map.len() as u64,
@@ -115,7 +110,9 @@ impl<'m> New<'m> {
             }),
             id: draw_id(),
             replaces: None,
-            entry,
+            entry: 0,
+            published: 0,
+            catalog_end: 0,
             restored: false,
             is_closed: false,
             is_clearing: false,
@@ -159,7 +156,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// Refuses a table that the memory has no room for, that of tables included that are gone.
     pub(crate) async fn check_room(&self, bytes: u128) -> Result<()> {
-        let snapshot = self.snapshot(false).await?.with_pool(self).await?;
+        let snapshot = self.snapshot_with_pool().await?;
         let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
         let left = snapshot
             .extents()
@@ -180,50 +177,6 @@ impl<E: Endpoint> Catalog<'_, E> {
             free,
             total: self.total(),
         })
-    }
-
-    /// Refuses while the node takes no changes.
-    pub(crate) async fn check_phase(&self) -> Result<()> {
-        let phase = self.endpoint.read(self.at(PHASE_AT), 8).await?;
-        self.admit(phase.words()[0], true)
-    }
-
-    /// Begins a phase of the node. When it ends, all tables that there are say so too: what clients
-    /// write to them is refused [`GRACE`] later at the latest.
-    pub(crate) async fn begin_phase(&self, phase: Phase) -> Result<()> {
-        self.changing(async |change| {
-            let snapshot = change.settled().await?;
-            let word = (phase as u64).to_le_bytes();
-            change.write(self.at(PHASE_AT), &word).await?;
-            if phase != Phase::Ending {
-                return Ok(());
-            }
-            for (entry, record) in snapshot.tables() {
-                let id_at = self.entry_at(entry.number).plus(ID_AT);
-                change.swap(id_at, record.id, closed(record.id)).await?;
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    /// Begins to serve, where the node has ended: all tables that took no writes take them again.
-    pub(crate) async fn reopen(&self) -> Result<()> {
-        let phase = self.endpoint.read(self.at(PHASE_AT), 8).await?;
-        if phase.words()[0] == Phase::Serving as u64 {
-            return Ok(());
-        }
-        self.changing(async |change| {
-            let snapshot = change.settled().await?;
-            for (entry, record) in snapshot.tables().filter(|(_, record)| record.is_closed) {
-                let id_at = self.entry_at(entry.number).plus(ID_AT);
-                change.swap(id_at, closed(record.id), record.id).await?;
-            }
-            // Last: who is killed before begins again.
-            let word = (Phase::Serving as u64).to_le_bytes();
-            change.write(self.at(PHASE_AT), &word).await
-        })
-        .await
     }
 
     async fn make(&self, new: &New<'_>) -> Result<TableRecord> {
@@ -266,8 +219,8 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// Waits until nobody uses the tables any more that are gone, and frees their memory; false if
     /// there are none.
-    async fn reclaim_left(&self) -> Result<bool> {
-        let snapshot = self.snapshot(true).await?;
+    pub(super) async fn reclaim_left(&self) -> Result<bool> {
+        let snapshot = self.snapshot().await?;
         let left: Vec<_> = snapshot.retired().cloned().collect();
         if left.is_empty() {
             return Ok(false);
@@ -314,7 +267,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         check_name(to)?;
         self.changing(async |change| {
             let snapshot = change.settled().await?;
-            let Some((_, record)) = named(&snapshot, name, creation)? else {
+            let Some((entry, record)) = named(&snapshot, name, creation)? else {
                 return Ok(None);
             };
             let is_taken = snapshot.tables().any(|(_, other)| other.name == to)
@@ -328,7 +281,7 @@ impl<E: Endpoint> Catalog<'_, E> {
                 name: to.into(),
                 ..record.clone()
             };
-            Ok(Some(change.succeed(record, renamed, &snapshot).await?))
+            Ok(Some(change.succeed(entry, renamed, &snapshot).await?))
         })
         .await
     }
@@ -342,84 +295,9 @@ impl<E: Endpoint> Catalog<'_, E> {
                 return Ok(false);
             };
             let at = self.entry_at(entry.number);
-            let marked = State::restored(entry.word);
-            match entry.word == marked || change.swap(at, entry.word, marked).await? {
+            let marked = State::restored(entry.words.state);
+            match entry.words.state == marked || change.swap(at, entry.words.state, marked).await? {
                 true => Ok(true),
-                false => Err(StoreError::ChangeCancelled),
-            }
-        })
-        .await
-    }
-
-    /// Takes a table away that is to be cleared: from now on nobody opens it, and it is gone for
-    /// clients that have it open. Nothing if there is none, or it is not of that creation.
-    pub(crate) async fn begin_clearing(
-        &self,
-        name: &str,
-        creation: Option<u64>,
-    ) -> Result<Option<TableRecord>> {
-        let begin = async || {
-            self.changing(async |change| {
-                let snapshot = change.settled().await?;
-                let Some((_, record)) = named(&snapshot, name, creation)? else {
-                    return Ok(None);
-                };
-                let clearing = TableRecord {
-                    is_clearing: true,
-                    ..record.clone()
-                };
-                Ok(Some(change.succeed(record, clearing, &snapshot).await?))
-            })
-            .await
-        };
-        match begin().await {
-            Err(error) if is_short(&error) && self.reclaim_left().await? => begin().await,
-            begun => begun,
-        }
-    }
-
-    /// Makes a table empty that was taken away for that, and opens it, unless that was done.
-    /// Whoever has not waited since then waits here, for clients that had it open.
-    pub(crate) async fn end_clearing(&self, record: &TableRecord, has_waited: bool) -> Result<()> {
-        self.changing(async |change| {
-            let snapshot = self.snapshot(true).await?;
-            let [.., phase, _] = snapshot.header;
-            self.admit(phase, true)?;
-            let mut entries = snapshot.entries.iter();
-            let of_this =
-                |entry: &&Entry| matches!(&entry.is, Is::Table(table) if table.id == record.id);
-            let Some(entry) = entries.find(of_this) else {
-                return Ok(());
-            };
-            if entry.word == State::opened(entry.word) {
-                return Ok(());
-            }
-            for old in &snapshot.entries {
-                match &old.is {
-                    // Whoever began died before the old record was away.
-                    Is::Table(of) if record.replaces == Some(of.id) => {
-                        change.forget(old, of).await?
-                    }
-                    Is::Retired(of) if record.replaces == Some(of.id) => change.reclaim(of).await?,
-                    _ => {}
-                }
-            }
-            if !has_waited {
-                change.wait(GRACE).await?;
-            }
-            match pooled(&record.scheme) {
-                Some(_) => change.empty_segments(record).await?,
-                None => change.make_zeros(record, record.scheme_bytes()).await?,
-            }
-            if !change.attach_first(record).await? {
-                return Err(change.no_segment());
-            }
-            let at = self.entry_at(entry.number);
-            match change
-                .swap(at, entry.word, State::opened(entry.word))
-                .await?
-            {
-                true => Ok(()),
                 false => Err(StoreError::ChangeCancelled),
             }
         })
@@ -428,7 +306,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 }
 
 /// The table of that name and creation.
-fn named<'s>(
+pub(super) fn named<'s>(
     snapshot: &'s CatalogSnapshot,
     name: &str,
     creation: Option<u64>,
@@ -445,12 +323,17 @@ fn named<'s>(
     Ok(found.filter(|(_, record)| of(record) == creation))
 }
 
-fn empty_entry(snapshot: &CatalogSnapshot) -> Result<usize> {
-    let mut entries = snapshot.entries.iter();
-    let empty = entries.find(|entry| matches!(entry.is, Is::Empty));
-    let limit = MOST_TABLES;
-    let empty = empty.ok_or(StoreError::TooManyTables { limit })?;
-    Ok(empty.number)
+/// The empty entry that is next to the bucket of a name, or in it.
+fn empty_entry(snapshot: &CatalogSnapshot, name: &str) -> Result<usize> {
+    let limit = most_tables(snapshot.region_bytes);
+    let home = home_of(name, limit);
+    let empty = snapshot
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.is, Is::Empty));
+    let numbers = empty.map(|entry| entry.number);
+    let next = numbers.min_by_key(|number| (number + limit - home) % limit);
+    next.ok_or(StoreError::TooManyTables { limit })
 }
 
 fn table_exists(name: &str) -> StoreError {
@@ -458,7 +341,7 @@ fn table_exists(name: &str) -> StoreError {
 }
 
 /// Whether there is no room, which there may be when what is gone is reclaimed.
-const fn is_short(error: &StoreError) -> bool {
+pub(super) const fn is_short(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::OutOfMemory { .. } | StoreError::TooManyTables { .. }
@@ -468,11 +351,11 @@ const fn is_short(error: &StoreError) -> bool {
 impl<E: Endpoint> Change<'_, '_, E> {
     /// The catalog, with every table out of the way in whose place another has come.
     pub(super) async fn settled(&self) -> Result<CatalogSnapshot> {
-        let snapshot = self.catalog.snapshot(true).await?;
+        let snapshot = self.catalog.snapshot_with_pool().await?;
         let [.., phase, _] = snapshot.header;
         self.catalog.admit(phase, true)?;
         let snapshot = match self.free_what_nobody_has(&snapshot).await? {
-            true => self.catalog.snapshot(true).await?,
+            true => self.catalog.snapshot_with_pool().await?,
             false => snapshot,
         };
         let replaced = snapshot.replaced();
@@ -482,6 +365,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 continue;
             };
             if !replaced.contains(&record.id) {
+                changed |= self.has_stayed(entry).await?;
                 continue;
             }
             changed = true;
@@ -493,9 +377,17 @@ impl<E: Endpoint> Change<'_, '_, E> {
             }
         }
         match changed {
-            true => self.catalog.snapshot(true).await,
+            true => self.catalog.snapshot_with_pool().await,
             false => Ok(snapshot),
         }
+    }
+
+    /// Takes the mark away that another record may have come in the place of this one; whether it
+    /// was there.
+    async fn has_stayed(&self, entry: &Entry) -> Result<bool> {
+        let (at, word) = (self.catalog.entry_at(entry.number), entry.words.state);
+        let stayed = State::stayed(word);
+        Ok(word != stayed && self.swap(at, word, stayed).await?)
     }
 
     /// Gives back the segments that no table has, as far as all tables are known; whether there
@@ -513,9 +405,14 @@ impl<E: Endpoint> Change<'_, '_, E> {
     /// Makes a table where there is room for it.
     async fn publish(&self, new: &New<'_>, snapshot: &CatalogSnapshot) -> Result<TableRecord> {
         let catalog = self.catalog;
-        let entry = empty_entry(snapshot)?;
+        let entry = empty_entry(snapshot, new.name)?;
         let offset = self.place(new, snapshot).await?;
-        let mut record = new.record(entry, offset, catalog.incarnation);
+        let mut record = TableRecord {
+            entry,
+            published: snapshot.header[PUBLISHED] as u32,
+            catalog_end: catalog_bytes(catalog.region_bytes),
+            ..new.record(offset, catalog.incarnation)
+        };
         if let Some(Partition { map, .. }) = record.partition {
             self.write(catalog.at(map.offset), &new.map).await?;
         }
@@ -532,14 +429,14 @@ impl<E: Endpoint> Change<'_, '_, E> {
             // Nobody has had it open.
             self.free_all(&record).await?;
             self.make_zeros(&record, record.extent()).await?;
-            let retired = State::retired(entry.word);
+            let retired = State::retired(entry.words.state);
             self.swap(catalog.entry_at(record.entry), retired, 0)
                 .await?;
             return Err(self.no_segment());
         }
-        let opened = State::opened(entry.word);
+        let opened = State::opened(entry.words.state);
         match self
-            .swap(catalog.entry_at(record.entry), entry.word, opened)
+            .swap(catalog.entry_at(record.entry), entry.words.state, opened)
             .await?
         {
             true => {
@@ -551,7 +448,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// The error where no segment is free.
-    fn no_segment(&self) -> StoreError {
+    pub(super) fn no_segment(&self) -> StoreError {
         StoreError::OutOfMemory {
             requested: u128::from(segment_bytes(self.catalog.region_bytes)),
             free: 0,
@@ -575,19 +472,23 @@ impl<E: Endpoint> Change<'_, '_, E> {
         }
     }
 
-    /// Publishes another record of a table, in whose place it comes.
-    async fn succeed(
+    /// Publishes another record of the table of an entry, in whose place it comes.
+    pub(super) async fn succeed(
         &self,
-        old: &TableRecord,
+        old: &Entry,
         new: TableRecord,
         snapshot: &CatalogSnapshot,
     ) -> Result<TableRecord> {
         let new = TableRecord {
             id: draw_id(),
-            replaces: Some(old.id),
-            entry: empty_entry(snapshot)?,
+            replaces: Some(new.id),
+            entry: empty_entry(snapshot, &new.name)?,
             ..new
         };
+        let (at, word) = (self.catalog.entry_at(old.number), old.words.state);
+        if !self.swap(at, word, State::moving(word)).await? {
+            return Err(StoreError::ChangeCancelled);
+        }
         self.put_record(&new, snapshot).await?;
         self.settled().await?;
         Ok(new)
@@ -610,16 +511,22 @@ impl<E: Endpoint> Change<'_, '_, E> {
             });
         }
         let at = catalog.entry_at(record.entry);
-        let mut bytes = record.id.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&0u64.to_le_bytes());
-        bytes.extend_from_slice(&json);
-        self.write(at.plus(ID_AT), &bytes).await?;
-        // The mark and the number of entries in use: neither falls, but for repairs.
-        let [_, mark, used, ..] = snapshot.header;
-        let mark = mark.max(record.extent().end - CATALOG_BYTES);
-        let used = used.max(record.entry as u64 + 1);
-        let header = [mark.to_le_bytes(), used.to_le_bytes()].concat();
-        self.write(catalog.at(MARK_AT), &header).await?;
+        self.write(catalog.record_at(record.entry), &json).await?;
+        let words = EntryWords {
+            id: record.id,
+            place: EntryWords::place_of(&record.name, record.published),
+            ..EntryWords::default()
+        };
+        // The first is the one that publishes it.
+        let words: Vec<_> = words.bytes().skip(ID_AT as usize).collect();
+        self.write(at.plus(ID_AT), &words).await?;
+        // The mark falls by repairs alone. Who reads the entry that the record comes in the place
+        // of, and not this one, sees that a record was published meanwhile.
+        let [_, mark, published, ..] = snapshot.header;
+        let mark = mark.max(record.extent().end - record.catalog_end);
+        let header = [mark, published.wrapping_add(1)].map(u64::to_le_bytes);
+        self.write(catalog.at(MARK_AT), header.as_flattened())
+            .await?;
         let mut word = State::table(&json);
         if record.restored {
             word = State::restored(word);
@@ -637,7 +544,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     async fn retire(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
         let at = self.catalog.entry_at(entry.number);
         if !self
-            .swap(at, entry.word, State::retired(entry.word))
+            .swap(at, entry.words.state, State::retired(entry.words.state))
             .await?
         {
             return Err(StoreError::ChangeCancelled);
@@ -648,17 +555,17 @@ impl<E: Endpoint> Change<'_, '_, E> {
 
     /// Empties the entry of a table whose memory has another entry. Should this client die before
     /// it is empty, whoever reclaims it sees that the memory is another's.
-    async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
+    pub(super) async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
         self.retire(entry, record).await?;
         let at = self.catalog.entry_at(entry.number);
-        match self.swap(at, State::retired(entry.word), 0).await? {
+        match self.swap(at, State::retired(entry.words.state), 0).await? {
             true => Ok(()),
             false => Err(StoreError::ChangeCancelled),
         }
     }
 
     /// Makes the memory of a retired table zeros, and its entry empty, if that has not been done.
-    async fn reclaim(&self, record: &TableRecord) -> Result<()> {
+    pub(super) async fn reclaim(&self, record: &TableRecord) -> Result<()> {
         let entry = self.catalog.entry(record.entry).await?;
         let Is::Retired(retired) = &entry.is else {
             return Ok(());
@@ -671,15 +578,15 @@ impl<E: Endpoint> Change<'_, '_, E> {
         if self.swap(at.plus(ID_AT), record.id, 0).await? {
             self.wait(GRACE).await?;
         }
-        let (mine, all) = (record.extent(), self.catalog.snapshot(true).await?);
-        let mut extents = all.tables().map(|(_, other)| other.extent());
-        if !extents.any(|other| other.start < mine.end && mine.start < other.end) {
+        let (mine, all) = (record.extent(), self.catalog.snapshot().await?);
+        let mut others = all.tables().map(|(_, other)| other.extent());
+        if !others.any(|other| other.start < mine.end && mine.start < other.end) {
             self.free_all(record).await?;
             self.make_zeros(record, record.extent()).await?;
         }
-        match self.swap(at, entry.word, 0).await? {
+        match self.swap(at, entry.words.state, 0).await? {
             true => {
-                let snapshot = self.catalog.snapshot(true).await?;
+                let snapshot = self.catalog.snapshot_with_pool().await?;
                 self.free_what_nobody_has(&snapshot).await.map(drop)
             }
             false => Err(StoreError::ChangeCancelled),
@@ -706,4 +613,3 @@ impl<E: Endpoint> Change<'_, '_, E> {
         Ok(())
     }
 }
-const _: () = assert!(VERSIONS_AT == ID_AT + 8 && RECORD_AT as u64 == VERSIONS_AT + 8);

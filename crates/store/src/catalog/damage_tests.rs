@@ -1,9 +1,9 @@
 //! Catalogs that something else than a client has written to: words flipped, and records forged
 //! with right checksums.
 
-use super::entry::{ENTRY_BYTES, ID_AT, RECORD_AT, State};
+use super::entry::{ID_AT, MOST_RECORD, State};
 use super::record::MapPlace;
-use super::region::{LOCK_AT, MARK_AT, entry_at};
+use super::region::{LOCK_AT, MARK_AT, entry_at, record_at};
 use super::*;
 use crate::fabrics::Fabric;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
@@ -41,7 +41,7 @@ fn write(store: &Store, offset: u64, bytes: &[u8]) {
 /// Overwrites an entry with these words and bytes.
 fn overwrite(store: &Store, entry: usize, word: u64, id: u64, record: &[u8]) {
     let at = entry_at(NodeId(0), entry).offset;
-    write(store, at + RECORD_AT as u64, record);
+    write(store, record_at(NodeId(0), entry, 16 * MIB).offset, record);
     write(store, at + ID_AT, &id.to_le_bytes());
     write(store, at, &word.to_le_bytes());
 }
@@ -52,8 +52,15 @@ fn forge(store: &Store, entry: usize, record: &TableRecord) {
     overwrite(store, entry, State::table(&json), record.id, &json);
 }
 
+/// The number of the entry of the table in the middle: it follows from its name, as a table of each
+/// name lies in its bucket.
+fn middle_entry() -> usize {
+    three().1.entry
+}
+
 /// Tables of three names; the one in the middle is damaged, which the others do not notice.
 fn only_the_middle_one_is_lost(store: &Store, named: Option<&str>, reason: &str) {
+    let entry = middle_entry();
     let listing = store.listing().unwrap();
     let names: Vec<_> = listing.tables.iter().map(|table| &*table.name).collect();
     assert_eq!(names, ["first", "last"], "{reason}");
@@ -62,7 +69,7 @@ fn only_the_middle_one_is_lost(store: &Store, named: Option<&str>, reason: &str)
     };
     assert_eq!(
         (damaged.entry, damaged.name.as_deref()),
-        (1, named),
+        (entry, named),
         "{reason}"
     );
     assert!(damaged.reason.contains(reason), "{reason}: {damaged}");
@@ -73,9 +80,12 @@ fn only_the_middle_one_is_lost(store: &Store, named: Option<&str>, reason: &str)
     }
     let error = store.table("middle").map(drop).unwrap_err();
     match (named, &error) {
-        (Some("middle"), StoreError::DamagedCatalog { entry: 1, .. }) => {}
+        (Some("middle"), StoreError::DamagedCatalog { entry: of, .. }) if *of == entry => {}
         (_, StoreError::NoSuchTable { tables, .. }) => {
-            assert!(tables.contains("entry 1 of the catalog"), "{tables}");
+            assert!(
+                tables.contains(&format!("entry {entry} of the catalog")),
+                "{tables}"
+            );
         }
         other => panic!("{reason}: {other:?}"),
     }
@@ -93,10 +103,10 @@ fn three() -> (Store, TableRecord) {
 
 #[test]
 fn words_that_no_client_writes_lose_one_table_and_no_other() {
-    let too_long = State::table(&[0; ENTRY_BYTES]);
+    let too_long = State::table(&[0; MOST_RECORD + 1]);
     for word in [1, 1 << 40, 1 << 62, 2 << 62, 3 << 62, too_long] {
-        let (store, _) = three();
-        overwrite(&store, 1, word, 1, b"{}");
+        let (store, middle) = three();
+        overwrite(&store, middle.entry, word, 1, b"{}");
         only_the_middle_one_is_lost(&store, None, "none that a client writes");
     }
     for (json, named, reason) in [
@@ -108,22 +118,28 @@ fn words_that_no_client_writes_lose_one_table_and_no_other() {
             "invalid value",
         ),
     ] {
-        let (store, _) = three();
-        overwrite(&store, 1, State::table(json), 1, json);
+        let (store, middle) = three();
+        overwrite(&store, middle.entry, State::table(json), 1, json);
         only_the_middle_one_is_lost(&store, named, reason);
     }
     let (store, record) = three();
     let mut json = serde_json::to_vec(&record).unwrap();
     let word = State::table(&json);
     *json.last_mut().unwrap() = b' ';
-    overwrite(&store, 1, word, record.id, &json);
+    overwrite(&store, record.entry, word, record.id, &json);
     only_the_middle_one_is_lost(&store, None, "checksum");
     let (store, record) = three();
     let json = serde_json::to_vec(&record).unwrap();
-    overwrite(&store, 1, State::table(&json), record.id ^ 1, &json);
+    overwrite(
+        &store,
+        record.entry,
+        State::table(&json),
+        record.id ^ 1,
+        &json,
+    );
     only_the_middle_one_is_lost(&store, Some("middle"), "id word");
     let (store, record) = three();
-    forge(&store, 1, &TableRecord { id: 0, ..record });
+    forge(&store, record.entry, &TableRecord { id: 0, ..record });
     only_the_middle_one_is_lost(&store, Some("middle"), "its id is 0");
 }
 
@@ -190,7 +206,7 @@ fn forged_schemes() -> Vec<(Scheme, &'static str)> {
 fn forged_sizes_with_right_checksums_are_refused_before_anything_is_allocated() {
     for (scheme, reason) in forged_schemes() {
         let (store, middle) = three();
-        forge(&store, 1, &TableRecord { scheme, ..middle });
+        forge(&store, middle.entry, &TableRecord { scheme, ..middle });
         only_the_middle_one_is_lost(&store, Some("middle"), reason);
     }
 }
@@ -237,7 +253,7 @@ fn forged_places_with_right_checksums_are_refused() {
         (with(map(end, 8, u16::MAX)), "partition 65535"),
     ] {
         let (store, _) = three();
-        forge(&store, 1, &record);
+        forge(&store, middle.entry, &record);
         only_the_middle_one_is_lost(&store, Some("middle"), reason);
     }
 }
@@ -273,7 +289,7 @@ fn words_of_the_header_that_no_client_writes_stop_nobody() {
 fn no_table_is_made_where_a_damaged_entry_may_have_its_own() {
     let (store, middle) = three();
     let last = store.tables().unwrap().pop().unwrap();
-    overwrite(&store, 1, 1, 0, b"");
+    overwrite(&store, middle.entry, 1, 0, b"");
     let made = store.create("t", &options()).unwrap();
     assert!(made.offset >= last.extent().end && made.offset > middle.offset);
     for mark in [u64::MAX, 1 << 62, 16 * MIB] {
@@ -292,12 +308,13 @@ fn no_table_is_made_where_a_damaged_entry_may_have_its_own() {
 #[test]
 fn a_catalog_of_damaged_entries_is_full() {
     let store = store();
-    for entry in 0..MOST_TABLES {
+    let limit = most_tables(16 * MIB);
+    for entry in 0..limit {
         overwrite(&store, entry, 1, 0, b"");
     }
     let full = store.create("t", &options()).unwrap_err();
-    assert_eq!(full, StoreError::TooManyTables { limit: MOST_TABLES });
-    assert_eq!(store.listing().unwrap().damaged.len(), MOST_TABLES);
+    assert_eq!(full, StoreError::TooManyTables { limit });
+    assert_eq!(store.listing().unwrap().damaged.len(), limit);
 }
 
 #[test]
@@ -328,7 +345,9 @@ type Damaging = Box<dyn Fn(&Store, &TableRecord)>;
 
 /// Ways to damage the entry in the middle.
 fn damages() -> Vec<Damaging> {
-    let forged = |record| move |store: &Store, _: &TableRecord| forge(store, 1, &record);
+    let forged = |record: TableRecord| {
+        move |store: &Store, _: &TableRecord| forge(store, record.entry, &record)
+    };
     let (_, middle) = three();
     let far = TableRecord {
         offset: 16 * MIB - 8,
@@ -336,14 +355,20 @@ fn damages() -> Vec<Damaging> {
     };
     let of_another_id = |store: &Store, record: &TableRecord| {
         let json = serde_json::to_vec(record).unwrap();
-        overwrite(store, 1, State::table(&json), record.id ^ 1, &json);
+        overwrite(
+            store,
+            record.entry,
+            State::table(&json),
+            record.id ^ 1,
+            &json,
+        );
     };
     // The table stays open to clients whose id is still there.
     let with_its_id = |store: &Store, record: &TableRecord| {
-        overwrite(store, 1, State::table(b"{}"), record.id, b"{}");
+        overwrite(store, record.entry, State::table(b"{}"), record.id, b"{}");
     };
     vec![
-        Box::new(|store, _| overwrite(store, 1, u64::MAX, 0, b"\xff")),
+        Box::new(|store, record| overwrite(store, record.entry, u64::MAX, 0, b"\xff")),
         Box::new(of_another_id),
         Box::new(with_its_id),
         Box::new(forged(far)),
@@ -369,7 +394,7 @@ fn a_repair_gives_memory_back_and_touches_no_other_table() {
             panic!("{number}")
         };
         let extent = middle.extent();
-        assert_eq!(seen.entries[0].entry, 1, "{number}");
+        assert_eq!(seen.entries[0].entry, middle.entry, "{number}");
         assert!(
             seen.bytes >= extent.end - extent.start,
             "{number}: {seen:?}"
@@ -410,7 +435,7 @@ fn a_repair_that_was_cut_off_is_ended_by_the_next() {
         let (store, middle) = three();
         let table = store.table("middle").unwrap();
         assert!(table.put(&[1; 8], &[2; 16]).unwrap());
-        overwrite(&store, 1, 1, 0, b"");
+        overwrite(&store, middle.entry, 1, 0, b"");
         store
             .change(async |endpoint| {
                 let catalog = Catalog::new(endpoint, NodeId(0))?;
@@ -443,12 +468,12 @@ fn a_repair_that_was_cut_off_is_ended_by_the_next() {
 #[test]
 fn a_part_that_was_cleared_is_lost_until_that_is_accepted() {
     let store = Store::open("sim://cx5-edr?seed=1&memory=16MiB&nodes=3").unwrap();
-    store.create("t", &options().capacity(1000)).unwrap();
+    let made = store.create("t", &options().capacity(1000)).unwrap();
     let keys = || (0..300u64).map(u64::to_le_bytes);
     let table = store.table("t").unwrap();
     keys().for_each(|key| assert!(table.put(&key, &[7; 16]).unwrap()));
     // The first node's.
-    overwrite(&store, 0, 1, 0, b"");
+    overwrite(&store, made.entry, 1, 0, b"");
     store.repair().unwrap();
     assert_eq!(store.nodes().unwrap()[0].lost, ["t"]);
     let table = store.table("t").unwrap();

@@ -16,7 +16,7 @@
 
 use super::lock::Change;
 use super::record::{Scheme, TableRecord};
-use super::region::{CATALOG_BYTES, Catalog, LEASE, MOST_SEGMENTS, SEGMENTS_AT, at, segment_bytes};
+use super::region::{Catalog, LEASE, MOST_SEGMENTS, at, catalog_bytes, segment_bytes, segments_at};
 use crate::{Result, StoreError};
 use farslot_fabric::tcp::TaggedBlocks;
 use farslot_fabric::{
@@ -54,7 +54,7 @@ const ATTEMPTS: usize = 64;
 /// The segments of a region of so many bytes that tables may have, by their numbers.
 fn segments_of_region(region_bytes: u64) -> Range<u64> {
     let segment = segment_bytes(region_bytes);
-    CATALOG_BYTES.div_ceil(segment)..region_bytes / segment
+    catalog_bytes(region_bytes).div_ceil(segment)..region_bytes / segment
 }
 
 /// A word of a segment that a table has.
@@ -74,7 +74,7 @@ const fn tag_of(word: u64) -> Option<u64> {
 pub(crate) fn blocks_of(record: &TableRecord, region_bytes: u64, rights: Rights) -> TaggedBlocks {
     TaggedBlocks {
         region: RegionId(0),
-        words_at: SEGMENTS_AT,
+        words_at: segments_at(region_bytes),
         block: segment_bytes(region_bytes),
         mask: OF_TABLE | TAG,
         tag: word_of(record.tag, 0),
@@ -117,7 +117,7 @@ pub(crate) fn segments_of(node: NodeId, record: &TableRecord) -> Option<Segments
         len: u64::try_from(layout.address_bytes()).ok()?,
         list: at(node, record.offset),
         shift: layout.segment.trailing_zeros(),
-        least: CATALOG_BYTES,
+        least: record.catalog_end,
     })
 }
 
@@ -152,7 +152,7 @@ impl<E: Endpoint> Pool<'_, E> {
     }
 
     fn word_at(&self, segment: u64) -> RemoteAddr {
-        at(self.node, SEGMENTS_AT + segment * 8)
+        at(self.node, segments_at(self.region_bytes) + segment * 8)
     }
 
     /// The words of all segments of the region.
@@ -437,7 +437,7 @@ mod tests {
                 all.end <= MOST_SEGMENTS && all.end * segment <= bytes,
                 "{bytes}"
             );
-            assert!(all.start * segment >= CATALOG_BYTES);
+            assert!(all.start * segment >= catalog_bytes(bytes));
         }
         let word = word_of(draw_tag(&[]), 4095) | DRAWN;
         assert_eq!(

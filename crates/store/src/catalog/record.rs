@@ -1,6 +1,6 @@
 //! What the catalog keeps of a table.
 
-use super::region::{CATALOG_BYTES, segment_bytes};
+use super::region::{catalog_bytes, segment_bytes};
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
@@ -104,7 +104,7 @@ impl Scheme {
     pub(crate) fn in_region(self, region_bytes: u64) -> Self {
         match self {
             Self::Race(layout) if layout.segment > 0 => {
-                let bytes = region_bytes.saturating_sub(CATALOG_BYTES);
+                let bytes = region_bytes.saturating_sub(catalog_bytes(region_bytes));
                 Self::Race(layout.in_pool(segment_bytes(region_bytes), bytes))
             }
             scheme => scheme,
@@ -312,6 +312,13 @@ pub struct TableRecord {
     /// The number of its entry.
     #[serde(skip)]
     pub(crate) entry: usize,
+    /// How many records had been published before: of one that was cleared or renamed, before the
+    /// first.
+    #[serde(skip)]
+    pub(crate) published: u32,
+    /// Where the catalog of its region ends, before which no table has any memory.
+    #[serde(skip)]
+    pub(crate) catalog_end: u64,
     /// Whether its records came from a snapshot, as a bit of the entry says.
     #[serde(skip)]
     pub(crate) restored: bool,

@@ -1,6 +1,6 @@
 //! The catalog's place in a node's memory, and its header.
 
-use super::entry::ENTRY_BYTES;
+use super::entry::{MOST_RECORD, WORDS_BYTES};
 use crate::{Result, StoreError};
 use farslot_fabric::{
     Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr, Rights,
@@ -8,8 +8,12 @@ use farslot_fabric::{
 use farslot_index::race::SMALLEST_SEGMENT;
 use std::time::Duration;
 
-/// The most tables of a store.
-pub const MOST_TABLES: usize = 256;
+/// The most tables of a node of 256 MiB or more.
+pub const MOST_TABLES: usize = 4096;
+/// The most tables of the smallest node.
+const FEWEST_TABLES: usize = 256;
+/// Bytes of a larger region that it has an entry for.
+const BYTES_AN_ENTRY: u64 = 64 << 10;
 
 /// Byte of the word of the client that changes the catalog.
 pub(super) const LOCK_AT: u64 = 0;
@@ -20,16 +24,15 @@ pub(crate) const PHASE_AT: u64 = 24;
 /// Byte of the word that counts how often damaged entries were cleared: tables that were made
 /// before may have lost their parts here.
 pub(super) const REPAIRS_AT: u64 = 32;
+/// Word of the header that counts records that were published: it is counted up before each.
+pub(super) const PUBLISHED: usize = 2;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 5;
 
-const ENTRIES_AT: u64 = 4096;
-/// The words of the segments that the region has.
-pub(super) const SEGMENTS_AT: u64 = ENTRIES_AT + (MOST_TABLES * ENTRY_BYTES) as u64;
+/// The words of the entries.
+const WORDS_AT: u64 = 4096;
 /// The most segments of a region.
 pub(super) const MOST_SEGMENTS: u64 = 4096;
-/// The catalog's end: tables start behind it.
-pub(crate) const CATALOG_BYTES: u64 = SEGMENTS_AT + MOST_SEGMENTS * 8;
 /// Tables start at multiples of this.
 pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 /// How long a client may go on using a table without having seen that it is there. It counts from
@@ -37,6 +40,57 @@ pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 pub(crate) const LEASE: Nanos = 1_500_000_000;
 /// What is waited between two looks at something that another client is about to do.
 pub(super) const PAUSE: Nanos = 1_000_000;
+
+/// The most tables of a node that lends `region_bytes`: 256 below 32 MiB, 4,096 from 256 MiB on,
+/// and in between one for each 64 KiB, down to a power of two.
+///
+/// ```
+/// assert_eq!(farslot::most_tables(1 << 20), 256);
+/// assert_eq!(farslot::most_tables(100 << 20), 1024);
+/// assert_eq!(farslot::most_tables(1 << 40), farslot::MOST_TABLES);
+/// ```
+#[must_use]
+pub const fn most_tables(region_bytes: u64) -> usize {
+    let most = region_bytes / BYTES_AN_ENTRY;
+    if most >= MOST_TABLES as u64 {
+        MOST_TABLES
+    } else if most <= FEWEST_TABLES as u64 {
+        FEWEST_TABLES
+    } else {
+        1 << most.ilog2()
+    }
+}
+
+/// Byte of the records in a region of so many bytes, behind the words of the entries.
+const fn records_at(region_bytes: u64) -> u64 {
+    WORDS_AT + (most_tables(region_bytes) * WORDS_BYTES) as u64
+}
+
+/// Byte of the words of the segments that a region of so many bytes has.
+pub(super) const fn segments_at(region_bytes: u64) -> u64 {
+    records_at(region_bytes) + (most_tables(region_bytes) * MOST_RECORD) as u64
+}
+
+/// The catalog's end in a region of so many bytes: tables start behind it.
+pub(crate) const fn catalog_bytes(region_bytes: u64) -> u64 {
+    segments_at(region_bytes) + MOST_SEGMENTS * 8
+}
+
+/// Refuses a region that has no room for tables behind the catalog.
+///
+/// # Errors
+/// [`StoreError::TooSmall`] says how many bytes it needs.
+pub(crate) fn check_size(region_bytes: u64) -> Result<()> {
+    // A region that is no larger than its catalog has the smallest.
+    let catalog = catalog_bytes(region_bytes);
+    match region_bytes > catalog {
+        true => Ok(()),
+        false => Err(StoreError::TooSmall {
+            bytes: region_bytes,
+            least: catalog + 1,
+        }),
+    }
+}
 
 /// Bytes of a segment of a region of so many bytes.
 pub(crate) const fn segment_bytes(region_bytes: u64) -> u64 {
@@ -89,12 +143,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         let info = endpoint.node(node)?;
         let region = info.regions.first();
         let region_bytes = region.map_or(0, |region| region.len);
-        if region_bytes <= CATALOG_BYTES {
-            return Err(StoreError::TooSmall {
-                bytes: region_bytes,
-                least: CATALOG_BYTES + 1,
-            });
-        }
+        check_size(region_bytes)?;
         Ok(Self {
             endpoint,
             node,
@@ -125,9 +174,19 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         entry_at(self.node, entry)
     }
 
+    /// The most tables that it holds.
+    pub(super) const fn most_tables(&self) -> usize {
+        most_tables(self.region_bytes)
+    }
+
+    /// Where the record of an entry is.
+    pub(super) fn record_at(&self, entry: usize) -> RemoteAddr {
+        record_at(self.node, entry, self.region_bytes)
+    }
+
     /// Bytes for tables in all.
     pub(super) const fn total(&self) -> u64 {
-        self.region_bytes - CATALOG_BYTES
+        self.region_bytes - catalog_bytes(self.region_bytes)
     }
 
     /// Whether this client's grant does not open the catalog to it: it asks the owner by calls.
@@ -141,7 +200,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         for _ in 0..reads {
             let since = self.endpoint.now();
             match self.is_hidden() {
-                true => drop(self.told_from(MOST_TABLES).await?),
+                true => drop(self.told_from(self.most_tables()).await?),
                 false => drop(self.endpoint.read(self.at(LOCK_AT), 8).await?),
             }
             times.push(self.endpoint.now().saturating_sub(since));
@@ -162,7 +221,42 @@ pub(crate) const fn at(node: NodeId, offset: u64) -> RemoteAddr {
     }
 }
 
-/// Where an entry of a node's catalog is.
+/// Where the words of an entry of a node's catalog are.
 pub(super) const fn entry_at(node: NodeId, entry: usize) -> RemoteAddr {
-    at(node, ENTRIES_AT + (entry * ENTRY_BYTES) as u64)
+    at(node, WORDS_AT + (entry * WORDS_BYTES) as u64)
+}
+
+/// Where the record of an entry is, in a region of so many bytes.
+pub(super) const fn record_at(node: NodeId, entry: usize, region_bytes: u64) -> RemoteAddr {
+    at(
+        node,
+        records_at(region_bytes) + (entry * MOST_RECORD) as u64,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_takes_little_of_every_region() {
+        const MIB: u64 = 1 << 20;
+        for (bytes, tables) in [
+            (0, 256),
+            (MIB, 256),
+            (32 * MIB - 1, 256),
+            (32 * MIB, 512),
+            (256 * MIB - 1, 2048),
+            (256 * MIB, 4096),
+            (u64::MAX, 4096),
+        ] {
+            assert_eq!(most_tables(bytes), tables, "{bytes}");
+            let catalog = catalog_bytes(bytes);
+            assert!(catalog.is_multiple_of(TABLE_ALIGNMENT), "{bytes}");
+            let least = catalog_bytes(0);
+            assert!(catalog <= least || catalog <= bytes / 50, "{bytes}");
+        }
+        let least = catalog_bytes(0) + 1;
+        assert!(check_size(least).is_ok() && check_size(least - 1).is_err());
+    }
 }

@@ -13,10 +13,11 @@
 
 use super::change::GRACE;
 use super::entry::ID_AT;
-use super::listing::{CatalogSnapshot, DamagedEntry, Entry, Is};
+use super::listing::CatalogSnapshot;
 use super::lock::Change;
+use super::parsing::{DamagedEntry, Entry, Is};
 use super::pool::taken;
-use super::region::{CATALOG_BYTES, Catalog, MARK_AT, REPAIRS_AT};
+use super::region::{Catalog, MARK_AT, REPAIRS_AT, catalog_bytes};
 use super::space;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Rights, window};
@@ -43,13 +44,14 @@ impl CatalogSnapshot {
     /// region's end, where the mark is none that a client has written beside these tables.
     fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {
         let [_, mark, ..] = self.header;
-        let marked = CATALOG_BYTES.saturating_add(mark).min(region_bytes);
+        let start = catalog_bytes(region_bytes);
+        let marked = start.saturating_add(mark).min(region_bytes);
         let in_pieces = self.records().map(|record| record.extent().end);
         let end = match in_pieces.max() {
             Some(last) if last <= marked => marked,
             _ => region_bytes,
         };
-        space::holes(self.extents(), CATALOG_BYTES..end)
+        space::holes(self.extents(), start..end)
     }
 
     fn damage(&self, region_bytes: u64) -> Option<Damage> {
@@ -66,7 +68,7 @@ impl CatalogSnapshot {
 impl<E: Endpoint> Catalog<'_, E> {
     /// What is damaged, if anything is.
     pub(crate) async fn damage(&self) -> Result<Option<Damage>> {
-        let snapshot = self.snapshot(true).await?;
+        let snapshot = self.snapshot_with_pool().await?;
         if !snapshot.is_whole {
             // Which memory other tables have is not told.
             return Err(StoreError::Fabric(FabricError::AccessDenied {
@@ -108,15 +110,16 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             for entry in entries() {
                 let at = self.entry_at(entry.number);
-                if !change.swap(at, entry.word, 0).await? {
+                if !change.swap(at, entry.words.state, 0).await? {
                     return Err(StoreError::ChangeCancelled);
                 }
             }
             // It may have been what was damaged, and counts what is there now.
             let end = snapshot.records().map(|record| record.extent().end).max();
-            let mark = end.unwrap_or(CATALOG_BYTES) - CATALOG_BYTES;
+            let start = catalog_bytes(self.region_bytes);
+            let mark = end.unwrap_or(start) - start;
             change.write(self.at(MARK_AT), &mark.to_le_bytes()).await?;
-            let snapshot = self.snapshot(true).await?;
+            let snapshot = self.snapshot_with_pool().await?;
             change.free_what_nobody_has(&snapshot).await?;
             Ok(Some(damage))
         })

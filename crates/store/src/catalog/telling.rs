@@ -5,19 +5,22 @@
 //!
 //! ```text
 //! answer       | head | entry | entry | ...        values, with the numbers of the entries
-//! head         | the first entry that is not told of yet, or 256 | mark | 0 | phase |  number 256
-//! entry        | state word | id word | 0 | the table's record, as JSON |    as in the catalog
+//! head         | the first entry that is not told of yet, or their number | mark | 0 | phase |
+//!              | repairs |                          with their number
+//! entry        | state word | id word | 0 | place | the table's record, as JSON |    as in the
+//!                                                   catalog
 //! of damage    nothing
 //! ```
 //! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on
 //! that the answer names. What comes is another's word, and believed as little as what stands in a
 //! catalog.
 
-use super::entry::{ENTRY_BYTES, ID_AT, MOST_RECORD, State, closed, id_of};
-use super::listing::{CatalogSnapshot, Entry, Is, MOST_READS, damaged, entry_in};
+use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
+use super::listing::{CatalogSnapshot, MOST_READS};
+use super::parsing::{Entry, Is, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{
-    Catalog, HEADER_WORDS, MARK_AT, MOST_TABLES, PHASE_AT, Phase, REPAIRS_AT, entry_at,
+    Catalog, HEADER_WORDS, MARK_AT, PHASE_AT, Phase, REPAIRS_AT, entry_at, most_tables, record_at,
 };
 use crate::calls::client::asking::ask_of_tables;
 use crate::calls::request::Question;
@@ -29,14 +32,14 @@ use farslot_index::{IndexError, Value};
 const HEAD_BYTES: usize = 8 * HEADER_WORDS;
 /// Bytes for the values of an answer that clients have room for.
 const ROOM: usize = 64 << 10;
-/// Values of an answer, at most: the head, and an entry each.
-const MOST_VALUES: usize = 1 + MOST_TABLES;
+/// Values of an answer that clients have room for: the head, and entries.
+const MOST_VALUES: usize = 257;
 /// Bytes of the longest value that an answer must have room for: those of an entry and the head.
-pub(crate) const LONGEST_TOLD: usize = ENTRY_BYTES + HEAD_BYTES;
+pub(crate) const LONGEST_TOLD: usize = WORDS_BYTES + MOST_RECORD + HEAD_BYTES;
 
 /// The values of an answer of the owner, from the entry `first` on: of the tables that `is_open`
 /// says are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of
-/// the values so far, the head counted; an entry adds a value of [`ENTRY_BYTES`] at most.
+/// the values so far, the head counted; an entry adds a value of [`LONGEST_TOLD`] at most.
 ///
 /// # Errors
 /// What the memory says.
@@ -48,10 +51,11 @@ pub(crate) fn tables_from(
 ) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
     let mut entries = Vec::new();
     let mut bytes = HEAD_BYTES;
-    let first = usize::try_from(first).map_or(MOST_TABLES, |first| first.min(MOST_TABLES));
+    let all = most_tables(memory.bytes());
+    let first = usize::try_from(first).map_or(all, |first| first.min(all));
     let mut next = first;
     // One entry at least, so that every answer comes to something.
-    while next < MOST_TABLES && (next == first || may_go_on(bytes, entries.len() + 1)) {
+    while next < all && (next == first || may_go_on(bytes, entries.len() + 1)) {
         if let Some(entry) = told_of(&entry_of(memory, next)?, &is_open) {
             bytes += entry.len();
             entries.push((next, entry));
@@ -66,7 +70,7 @@ pub(crate) fn tables_from(
         memory.load(REPAIRS_AT)?,
     ];
     let head: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
-    entries.push((MOST_TABLES, head));
+    entries.push((all, head));
     Ok(entries)
 }
 
@@ -84,10 +88,10 @@ pub(crate) fn record_of(
     if [0, closed(0)].contains(&id) {
         return Ok(None);
     }
-    for number in 0..MOST_TABLES {
+    for number in 0..most_tables(memory.bytes()) {
         let word = memory.load(entry_at(NodeId(0), number).offset + ID_AT)?;
         if [id, closed(id)].contains(&word)
-            && let Is::Table(record) = entry_of(memory, number)?.0.is
+            && let Is::Table(record) = entry_of(memory, number)?.is
             && record.id == id
             && !record.is_clearing
         {
@@ -103,8 +107,8 @@ pub(crate) fn record_of(
 /// # Errors
 /// What the memory says.
 pub(crate) fn renamed(memory: &dyn OwnerMemory, id: u64) -> farslot_fabric::Result<Option<u64>> {
-    for number in 0..MOST_TABLES {
-        if let Is::Table(record) = entry_of(memory, number)?.0.is
+    for number in 0..most_tables(memory.bytes()) {
+        if let Is::Table(record) = entry_of(memory, number)?.is
             && record.replaces == Some(id)
             && record.id != id
         {
@@ -145,28 +149,32 @@ pub(crate) fn map_of(
     Ok(Some((record, bytes)))
 }
 
-/// An entry, and its id word. One that may be torn is read again at once: whoever changes it may
-/// take as long as it likes.
-fn entry_of(memory: &dyn OwnerMemory, number: usize) -> farslot_fabric::Result<(Entry, u64)> {
-    let at = entry_at(NodeId(0), number).offset;
-    let mut words = [0; ENTRY_BYTES / 8];
+/// An entry. One that may be torn is read again at once: whoever changes it may take as long as it
+/// likes.
+fn entry_of(memory: &dyn OwnerMemory, number: usize) -> farslot_fabric::Result<Entry> {
+    let (at, bytes) = (entry_at(NodeId(0), number).offset, memory.bytes());
+    let record_at = record_at(NodeId(0), number, bytes).offset;
+    let mut record = [0; MOST_RECORD / 8];
     let mut attempt = 1;
     loop {
-        // Most have no table.
-        words[0] = memory.load(at)?;
-        if words[0] != 0 {
-            memory.copy_out(at, &mut words)?;
+        let mut words = [0; WORDS_BYTES / 8];
+        for (word, at) in words.iter_mut().zip((at..).step_by(8)) {
+            *word = memory.load(at)?;
         }
-        let bytes: &[u8] = bytemuck::cast_slice(&words);
-        match entry_in(number, bytes, memory.bytes()) {
+        let words = EntryWords::of(words);
+        // Most have no table.
+        if words.state != 0 {
+            memory.copy_out(record_at, &mut record)?;
+        }
+        match entry_in(number, words, bytemuck::cast_slice(&record), bytes) {
             (_, true) if attempt < MOST_READS => attempt += 1,
-            (entry, _) => return Ok((entry, id_of(bytes))),
+            (entry, _) => return Ok(entry),
         }
     }
 }
 
 /// What a caller is told of an entry, if anything.
-fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -> Option<Vec<u8>> {
+fn told_of(entry: &Entry, is_open: impl Fn(&TableRecord) -> bool) -> Option<Vec<u8>> {
     let record = match &entry.is {
         Is::Table(record) | Is::Retired(record) if is_open(record) => record,
         Is::Damaged(_) => return Some(Vec::new()),
@@ -181,8 +189,12 @@ fn told_of((entry, id): &(Entry, u64), is_open: impl Fn(&TableRecord) -> bool) -
     if !(1..=MOST_RECORD).contains(&json.len()) {
         return Some(Vec::new());
     }
-    let word = State::table(&json) | entry.word & State::FLAGS;
-    Some([&word.to_le_bytes()[..], &id.to_le_bytes(), &[0; 8], &json].concat())
+    let words = EntryWords {
+        state: State::table(&json) | entry.words.state & State::FLAGS,
+        versions: 0,
+        ..entry.words
+    };
+    Some(words.bytes().chain(json).collect())
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
@@ -197,7 +209,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         };
         let mut next = 0;
         // It is one further after each call.
-        while next < MOST_TABLES {
+        while next < self.most_tables() {
             let answer = self.told_from(next).await?;
             let (head, mut entries) = taken_apart(answer, next, self.region_bytes)?;
             let [first_untold, .., phase, _] = head;
@@ -248,10 +260,11 @@ pub(super) fn taken_apart(
     first: usize,
     region_bytes: u64,
 ) -> Result<([u64; HEADER_WORDS], Vec<Entry>)> {
+    let all = most_tables(region_bytes);
     let mut head = None;
     let mut entries: Vec<Entry> = Vec::new();
     for (number, bytes) in answer {
-        if number == MOST_TABLES {
+        if number == all {
             let (words, rest) = bytes.as_chunks::<8>();
             let words = <[[u8; 8]; HEADER_WORDS]>::try_from(words).ok();
             let words = words.filter(|_| rest.is_empty() && head.is_none());
@@ -259,7 +272,7 @@ pub(super) fn taken_apart(
             continue;
         }
         let least = entries.last().map_or(first, |last| last.number + 1);
-        if !(least..MOST_TABLES).contains(&number) {
+        if !(least..all).contains(&number) {
             return Err(nonsense("its entries are out of order"));
         }
         entries.push(told_entry(number, &bytes, region_bytes));
@@ -267,7 +280,7 @@ pub(super) fn taken_apart(
     let head = head.ok_or_else(|| nonsense("it has no head"))?;
     let head = head.map(u64::from_le_bytes);
     let least = entries.last().map_or(first, |last| last.number) + 1;
-    match (least as u64..=MOST_TABLES as u64).contains(&head[0]) {
+    match (least as u64..=all as u64).contains(&head[0]) {
         true => Ok((head, entries)),
         false => Err(nonsense("it does not come to an end")),
     }
@@ -275,7 +288,12 @@ pub(super) fn taken_apart(
 
 /// What an owner says of an entry.
 fn told_entry(number: usize, bytes: &[u8], region_bytes: u64) -> Entry {
-    let (mut entry, _) = entry_in(number, bytes, region_bytes);
+    let (words, record) = bytes.split_at(bytes.len().min(WORDS_BYTES));
+    let mut read = [0; WORDS_BYTES / 8];
+    for (word, bytes) in read.iter_mut().zip(words.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let (mut entry, _) = entry_in(number, EntryWords::of(read), record, region_bytes);
     match &mut entry.is {
         Is::Table(record) | Is::Retired(record) => record.is_told = true,
         // Its owner cannot read it either.

@@ -1,9 +1,11 @@
 //! What an owner tells of its catalog is what stands in it, without the seeds; and what an owner
 //! that means harm tells is believed as little as a damaged catalog.
 
-use super::entry::{ENTRY_BYTES, ID_AT, State, closed};
-use super::listing::{Entry, Is};
-use super::region::{CATALOG_BYTES, HEADER_WORDS, MOST_TABLES, PHASE_AT, Phase, entry_at};
+use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
+use super::parsing::{Entry, Is, entry_in};
+use super::region::{
+    HEADER_WORDS, PHASE_AT, Phase, catalog_bytes, entry_at, most_tables, record_at,
+};
 use super::telling::{is_restoring, record_of, tables_from, taken_apart};
 use super::*;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
@@ -16,6 +18,7 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 const MEMORY: u64 = 16 << 20;
+const ENTRIES: usize = most_tables(MEMORY);
 
 /// A node's memory as its owner has it: the catalog, and nothing behind.
 #[derive(Clone)]
@@ -54,8 +57,11 @@ impl OwnerMemory for Words {
     }
 }
 
-/// A catalog with a table of each scheme, the last of which ends, and a damaged entry.
-static CATALOG: LazyLock<Vec<u64>> = LazyLock::new(|| {
+/// Numbers of entries, in their order, and the names of their tables.
+type NamedEntries = Vec<(usize, &'static str)>;
+
+/// A catalog with a table of each scheme, one of which ends, and a damaged entry; and its entries.
+static CATALOG: LazyLock<(Vec<u64>, NamedEntries)> = LazyLock::new(|| {
     let store = Store::open(&format!("sim://cx5-edr?seed=1&memory={MEMORY}B")).unwrap();
     let options = TableOptions::new(64)
         .keys(FieldSize::Fixed(8))
@@ -68,24 +74,37 @@ static CATALOG: LazyLock<Vec<u64>> = LazyLock::new(|| {
         ("damaged", options.clone()),
         ("ends", options),
     ];
-    for (name, options) in tables {
-        store.create(name, &options).unwrap();
-    }
+    let made = tables.map(|(name, options)| (store.create(name, &options).unwrap().entry, name));
+    let entry_of = |name: &str| made.iter().find(|made| made.1 == name).unwrap().0;
     let limits = store.0.sessions.options.limits;
     let endpoint = Rc::new(store.0.fabric.endpoint(limits).unwrap());
     let executor = Executor::new(Rc::clone(&endpoint));
-    let read = endpoint.read(region::at(NodeId(0), 0), CATALOG_BYTES as usize);
+    let read = endpoint.read(region::at(NodeId(0), 0), catalog_bytes(MEMORY) as usize);
     let mut words = executor.block_on(read).unwrap().words().to_vec();
     let word_of = |entry: usize| entry_at(NodeId(0), entry).offset as usize / 8;
-    words[word_of(4)] ^= 1;
-    let id = &mut words[word_of(5) + ID_AT as usize / 8];
+    words[word_of(entry_of("damaged"))] ^= 1;
+    let id = &mut words[word_of(entry_of("ends")) + ID_AT as usize / 8];
     *id = closed(*id);
-    words
+    let mut made = made.to_vec();
+    made.sort_unstable();
+    (words, made)
 });
+
+/// The names of the tables in the order of their entries, as [`names_of`] has them.
+fn names() -> Vec<&'static str> {
+    let names = CATALOG.1.iter().map(|(_, name)| *name);
+    names
+        .map(|name| if name == "damaged" { "?" } else { name })
+        .collect()
+}
+
+fn entry_of(name: &str) -> usize {
+    CATALOG.1.iter().find(|made| made.1 == name).unwrap().0
+}
 
 fn memory() -> Words {
     Words {
-        words: CATALOG.clone(),
+        words: CATALOG.0.clone(),
         copied: Cell::new(0),
     }
 }
@@ -123,17 +142,16 @@ fn names_of(entries: &[Entry]) -> Vec<&str> {
 fn what_is_told_is_what_stands_there_without_the_seeds() {
     let memory = memory();
     let (head, entries) = apart(told(&memory, 0, |_| true, true), 0).unwrap();
-    assert_eq!(head[0], MOST_TABLES as u64);
-    assert_eq!(
-        names_of(&entries),
-        ["linear", "cuckoo", "race", "duo", "?", "ends"]
-    );
+    assert_eq!(head[0], ENTRIES as u64);
+    assert_eq!(names_of(&entries), names());
     for entry in &entries {
         let at = entry_at(NodeId(0), entry.number).offset as usize / 8;
-        let bytes: &[u8] = bytemuck::cast_slice(&memory.words[at..][..ENTRY_BYTES / 8]);
-        let (there, _) = listing::entry_in(entry.number, bytes, MEMORY);
+        let words = EntryWords::all(&memory.words[at..]).next().unwrap();
+        let at = record_at(NodeId(0), entry.number, MEMORY).offset as usize / 8;
+        let record: &[u8] = bytemuck::cast_slice(&memory.words[at..][..MOST_RECORD / 8]);
+        let (there, _) = entry_in(entry.number, words, record, MEMORY);
         let (Is::Table(told), Is::Table(there)) = (&entry.is, &there.is) else {
-            assert_eq!(entry.number, 4, "{entry:?} of {there:?}");
+            assert_eq!(entry.number, entry_of("damaged"), "{entry:?} of {there:?}");
             continue;
         };
         assert_ne!(there.scheme, there.scheme.without_seeds());
@@ -148,8 +166,11 @@ fn what_is_told_is_what_stands_there_without_the_seeds() {
     // Some tables alone, and the damage of one that nobody knows.
     let race = |record: &TableRecord| record.name == "race";
     let (_, entries) = apart(told(&memory, 0, race, true), 0).unwrap();
-    assert_eq!(names_of(&entries), ["race", "?"]);
-    let (_, entries) = apart(told(&memory, 5, |_| false, true), 5).unwrap();
+    let mut named = names();
+    named.retain(|name| ["race", "?"].contains(name));
+    assert_eq!(names_of(&entries), named);
+    let behind = entry_of("damaged") + 1;
+    let (_, entries) = apart(told(&memory, behind, |_| false, true), behind).unwrap();
     assert!(entries.is_empty());
 }
 
@@ -158,7 +179,7 @@ fn an_answer_that_is_cut_short_is_gone_on_with() {
     let mut memory = memory();
     memory.store(PHASE_AT, Phase::Ending as u64).unwrap();
     let (mut next, mut all, mut calls) = (0, Vec::new(), 0);
-    while next < MOST_TABLES {
+    while next < ENTRIES {
         // As if the turn were over at once.
         let (head, mut entries) = apart(told(&memory, next, |_| true, false), next).unwrap();
         assert_eq!(head[3], Phase::Ending as u64);
@@ -167,9 +188,9 @@ fn an_answer_that_is_cut_short_is_gone_on_with() {
         next += 1;
         calls += 1;
     }
-    assert_eq!((all.len(), calls), (6, MOST_TABLES));
+    assert_eq!((all.len(), calls), (6, ENTRIES));
     // What lies behind the last entry, or nowhere.
-    for first in [MOST_TABLES, usize::MAX] {
+    for first in [ENTRIES, usize::MAX] {
         let head_alone = told(&memory, first, |_| true, true);
         assert_eq!(head_alone.len(), 1);
     }
@@ -195,21 +216,22 @@ fn answers_that_no_owner_gives_are_refused() {
         0
     ));
     let long = [&head.1[..], &[0]].concat();
-    assert!(is_nonsense(vec![(MOST_TABLES, long)], 0));
+    assert!(is_nonsense(vec![(ENTRIES, long)], 0));
     // Entries that come twice, out of order, before the first that was asked for, or behind the
     // last.
     let twice = [&entries[..1], &whole].concat();
     assert!(is_nonsense(twice, 0));
     let turned: Vec<_> = entries.iter().rev().chain([head]).cloned().collect();
     assert!(is_nonsense(turned, 0));
-    assert!(is_nonsense(whole.clone(), 1));
-    let behind = vec![(MOST_TABLES + 1, entries[0].1.clone()), head.clone()];
+    assert!(is_nonsense(whole.clone(), entries[0].0 + 1));
+    let behind = vec![(ENTRIES + 1, entries[0].1.clone()), head.clone()];
     assert!(is_nonsense(behind, 0));
     // That would make a client ask without end.
-    for next in [0, 3, 5, MOST_TABLES as u64 + 1, u64::MAX] {
+    let last = entries[entries.len() - 1].0 as u64;
+    for next in [0, 3, last, ENTRIES as u64 + 1, u64::MAX] {
         let mut bytes = head.1.clone();
         bytes[..8].copy_from_slice(&next.to_le_bytes());
-        let endless = [entries, &[(MOST_TABLES, bytes)]].concat();
+        let endless = [entries, &[(ENTRIES, bytes)]].concat();
         assert!(is_nonsense(endless, 0), "{next}");
     }
 }
@@ -223,6 +245,7 @@ proptest! {
         cut in proptest::option::of((any::<usize>(), any::<usize>())),
         mends_sums: bool,
     ) {
+        let first = CATALOG.1.get(first).map_or(ENTRIES, |(entry, _)| *entry);
         let mut answer = told(&memory(), first, |_| true, true);
         let count = answer.len();
         for (value, at, byte) in changes {
@@ -240,14 +263,14 @@ proptest! {
         }
         for (_, value) in answer.iter_mut().filter(|_| mends_sums) {
             // As whoever knows the checksum would.
-            if let Some((head, json)) = value.split_at_mut_checked(16)
+            if let Some((head, json)) = value.split_at_mut_checked(WORDS_BYTES)
                 && !json.is_empty()
             {
                 head[..8].copy_from_slice(&State::table(json).to_le_bytes());
             }
         }
         if let Ok((head, entries)) = apart(answer, first) {
-            prop_assert!(head[0] > first as u64 || first == MOST_TABLES);
+            prop_assert!(head[0] > first as u64 || first == ENTRIES);
             for entry in entries {
                 if let Is::Table(record) | Is::Retired(record) = entry.is {
                     prop_assert!(record.is_told && record.scheme.check().is_ok());
@@ -285,11 +308,13 @@ fn a_table_is_found_by_its_id_and_nothing_else_is_parsed() {
         }
     }
     // One that is being cleared is opened by nobody.
-    let Is::Table(there) = &entries[0].is else {
+    let is_race = |entry: &&Entry| entry.number == entry_of("race");
+    let race = entries.iter().find(is_race).unwrap();
+    let Is::Table(there) = &race.is else {
         panic!("{entries:?}");
     };
     let mut clearing = memory.clone();
-    let at = entry_at(NodeId(0), entries[0].number).offset;
+    let at = entry_at(NodeId(0), race.number).offset;
     let word = clearing.load(at).unwrap();
     clearing.store(at, State::clearing(word)).unwrap();
     assert_eq!(record_of(&clearing, there.id), Ok(None));

@@ -15,6 +15,8 @@ pub(crate) struct Lease {
     pub(super) word_at: RemoteAddr,
     /// What the word has to be.
     pub(super) id: u64,
+    /// The first byte that it is for.
+    pub(super) from: u64,
     /// Bytes that are read of it and of what stands behind it: of a table its versions.
     bytes: usize,
     version: Cell<u64>,
@@ -52,6 +54,7 @@ impl Lease {
         Self {
             word_at,
             id,
+            from: 0,
             bytes: 8,
             version: Cell::new(0),
             closed,
@@ -69,7 +72,11 @@ impl Lease {
         let words = [record.id, closed(record.id)];
         let lease = Self::new(id_at(node, record), words, since, lost);
         lease.is_closed.set(record.is_closed);
-        Self { bytes: 16, ..lease }
+        Self {
+            bytes: 16,
+            from: record.catalog_end,
+            ..lease
+        }
     }
 
     /// When the word was last seen by a READ.

@@ -2,9 +2,9 @@
 
 use super::{REGION, Server};
 use crate::catalog::pool::{blocks_of, pooled};
-use crate::catalog::{CATALOG_BYTES, TableRecord};
+use crate::catalog::{TableRecord, catalog_bytes};
 use crate::clients::executes;
-use crate::names::{check_grant_name, check_name};
+use crate::names::{check_grant_name, check_name, listed};
 use crate::{Result, StoreError};
 use farslot_fabric::tcp::Secret;
 use farslot_fabric::tcp::{Area, Clients, Grant, PrefixArea, Rate};
@@ -79,13 +79,14 @@ impl Server {
         check_grant_name(&grant.name)?;
         grant.tables.iter().try_for_each(|name| check_name(name))?;
         let all = self.store.tables()?;
+        let region_bytes = self.node.info().regions[0].len;
         let mut areas = Vec::new();
         let (mut by_prefix, mut tagged) = (Vec::new(), Vec::new());
         // Clients of a prefix ask the owner: the catalog says what keys are hashed by.
         if grant.prefix.is_none() {
             areas.push(Area {
                 region: REGION,
-                bytes: 0..CATALOG_BYTES,
+                bytes: 0..catalog_bytes(region_bytes),
                 rights: grant.rights.masked_by(Rights::READ),
             });
         }
@@ -95,8 +96,7 @@ impl Server {
             let Some(prefix) = &grant.prefix else {
                 let is_pooled = pooled(&table.scheme).is_some();
                 if is_pooled {
-                    let bytes = self.node.info().regions[0].len;
-                    tagged.push(blocks_of(table, bytes, grant.rights));
+                    tagged.push(blocks_of(table, region_bytes, grant.rights));
                 }
                 areas.push(Area {
                     region: REGION,
@@ -179,9 +179,6 @@ fn no_such_table(name: &str, all: &[TableRecord]) -> StoreError {
     let names: Vec<_> = all.iter().map(|table| &*table.name).collect();
     StoreError::NoSuchTable {
         name: name.into(),
-        tables: match &*names {
-            [] => "none".into(),
-            names => names.join(", "),
-        },
+        tables: listed(&names),
     }
 }

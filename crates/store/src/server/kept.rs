@@ -3,8 +3,8 @@
 
 use super::ending::once_free;
 use super::{REGION, Server, ServerOptions, checked, name_in};
-use crate::catalog::{PHASE_AT, Phase};
-use crate::fabrics::{check_size, region_of};
+use crate::catalog::{PHASE_AT, Phase, check_size};
+use crate::fabrics::region_of;
 use crate::{Address, Result, Store, StoreError};
 use farslot_fabric::shm::{Node, NodeMemory};
 

@@ -62,7 +62,11 @@ fn use_set(set: &Table, mut rng: ChaCha8Rng, is_word: bool, answers: &Mutex<SetA
             [(key, value)] => {
                 let found = set.find_or_put(key, value).unwrap();
                 note(numbers[0], found.as_deref(), value);
-                assert_eq!(set.get(key).unwrap().as_deref(), Some(value));
+                let got = set.get(key).unwrap();
+                if got.as_deref() != Some(value) {
+                    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+                    answers.wrong = Some(format!("{} was {got:?} when it was put", numbers[0]));
+                }
             }
             _ => {
                 let put = set.find_or_put_many(&records, |at, found| {

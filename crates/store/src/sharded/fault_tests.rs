@@ -515,11 +515,14 @@ fn lose_a_node(
                     bound,
                     loss,
                 };
+                let incarnation = || table.part(lost.0).incarnation.get();
+                let before = incarnation();
                 let failed = work(&table, does, &record, rng).await;
                 let _ = table.admin(Admin::Flush).await;
                 Losses {
                     failed,
-                    adopted: table.nodes.times_adopted(lost),
+                    // Whether it has made the partition anew, or found that another had.
+                    adopted: u64::from(incarnation() != before),
                     hits: table.state().cache.hits,
                 }
             })

@@ -7,6 +7,7 @@
 //! those that are left.
 
 use crate::catalog::{Catalog, DamagedEntry, GRACE, Partition, PartitionMap, PartitionNode};
+use crate::names::listed;
 use crate::nodes::StoreNodes;
 use crate::{Listing, Result, StoreError, TableRecord};
 use farslot_fabric::{Endpoint, EndpointExt, FabricError, Nanos, NodeId, NodeState, window};
@@ -122,6 +123,8 @@ pub(crate) const fn is_absence(error: &FabricError) -> bool {
     error.is_outage() || matches!(error, FabricError::NodeRestarted { .. })
 }
 
+/// The most damaged entries that an error lists.
+const MOST_DAMAGED: usize = 8;
 /// What is waited between two looks at a table that is being cleared.
 const PAUSE: Nanos = 25_000_000;
 /// After this, whoever clears a table is taken for dead.
@@ -143,7 +146,10 @@ pub(crate) async fn find<E: Endpoint>(
     let begun = endpoint.now();
     loop {
         let since = endpoint.now();
-        let listings = ask_all(endpoint, nodes, async |catalog| catalog.listing().await).await?;
+        let listings = ask_all(endpoint, nodes, async |catalog| {
+            catalog.listing_for(name).await
+        })
+        .await?;
         let clearing: Vec<_> = (0..)
             .map(NodeId)
             .zip(&listings)
@@ -286,11 +292,9 @@ fn not_found(
     }
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
-    let mut tables = match names.is_empty() {
-        true => "none".into(),
-        false => names.join(", "),
-    };
-    for (node, entry) in damaged {
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut tables = listed(&names);
+    for (node, entry) in damaged.iter().take(MOST_DAMAGED) {
         let (entry, node) = (entry.entry, nodes.address(*node));
         tables = format!("{tables}; entry {entry} of the catalog of {node} is damaged");
     }

@@ -74,17 +74,17 @@ pub fn bad_names_and_options_are_refused<S: TestStore>() {
 }
 
 pub fn the_catalog_takes_no_more_than_it_holds<S: TestStore>() {
-    let node = S::start(64 * MIB);
+    let node = S::start(16 * MIB);
     let store = node.open();
-    for table in 0..farslot::MOST_TABLES {
+    let limit = farslot::most_tables(16 * MIB);
+    for table in 0..limit {
         store.create(&format!("table-{table}"), &small()).unwrap();
     }
     assert_eq!(
         store.create("one-more", &small()),
-        Err(StoreError::TooManyTables {
-            limit: farslot::MOST_TABLES
-        })
+        Err(StoreError::TooManyTables { limit })
     );
+    assert_eq!(store.tables().unwrap().len(), limit);
     store
         .table("table-255")
         .unwrap()

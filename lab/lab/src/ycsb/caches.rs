@@ -164,7 +164,7 @@ fn farslot(memory: u64) -> Result<Box<dyn WorkloadSystem>> {
     let besides = sized(1 << 20).scheme()?.table_bytes() as u64 - (1 << 20);
     let options = sized(memory.saturating_sub(besides).max(1 << 20));
     let served = ServedStore {
-        store: Store::embedded_with(memory + (4 << 20), OpenOptions::default())?,
+        store: Store::embedded_with(memory + (6 << 20), OpenOptions::default())?,
         process: None,
         guard: Box::new(()),
     };

@@ -277,8 +277,8 @@ pub fn run<E: From<LabError>>(
 
 /// Bytes that a store must have for a workload.
 fn memory(options: &Options, workload: Workload) -> Result<u64> {
-    /// The catalog, and what a table is rounded up to.
-    const BESIDES: u64 = 2 << 20;
+    /// The largest catalog, and what a table is rounded up to.
+    const BESIDES: u64 = 6 << 20;
     let bytes = options.table(workload).scheme()?.table_bytes();
     Ok(u64::try_from(bytes)
         .unwrap_or(u64::MAX)

@@ -14,10 +14,13 @@ const TABLES: usize = 5_000;
 const FIRST: usize = 500;
 /// Tables that there are at a time.
 const AT_ONCE: usize = 10;
-/// Where the catalog's entries are, how many, and their bytes.
-const ENTRIES_AT: usize = 4096;
-const ENTRIES: usize = 256;
-const ENTRY: usize = 1024;
+/// What the node lends.
+const MEMORY: u64 = 256 * MIB;
+/// Where the words of the catalog's entries are, and how many bytes each has of these and of its
+/// record.
+const WORDS_AT: usize = 4096;
+const WORDS: usize = 32;
+const RECORD: usize = 992;
 const VALUE: &[u8] = &[7; 100];
 
 /// Options of one of the schemes whose owner executes calls.
@@ -78,28 +81,38 @@ impl User {
 impl User {
     /// Gives tables other ids in the catalog, as if others were made in their places.
     fn change_ids(&mut self, ids: &mut [u64]) {
+        let entries = farslot::most_tables(MEMORY);
+        let records_at = WORDS_AT + entries * WORDS;
         let span = self
             .caller
-            .span(0, 0, (ENTRIES_AT + ENTRIES * ENTRY) as u32);
-        let catalog = self.caller.ask(|verbs| put_read(verbs, span)).unwrap();
+            .span(0, WORDS_AT as u64, (entries * WORDS) as u32);
+        let all = self.caller.ask(|verbs| put_read(verbs, span)).unwrap();
         let (count, mut verbs) = (ids.len(), Vec::new());
         for id in ids {
-            let mut entries = (0..ENTRIES).map(|number| (ENTRIES_AT + number * ENTRY) / 8);
-            let at = entries.find(|at| catalog[at + 1] == *id).unwrap();
-            // The state, whose lower half is a checksum of the record; the id; the record.
-            let bytes = bytes_of(&catalog[at..at + ENTRY / 8]);
-            let len = (catalog[at] >> 32 & ((1 << 27) - 1)) as usize;
-            let record = String::from_utf8(bytes[16..16 + len].to_vec()).unwrap();
+            let of_entry = |at: &usize| all[at * WORDS / 8 + 1] == *id;
+            let entry = (0..entries).find(of_entry).unwrap();
+            // The state, whose lower half is a checksum of the record, and the id.
+            let state = all[entry * WORDS / 8];
+            let at = (records_at + entry * RECORD) as u64;
+            let span = self.caller.span(0, at, RECORD as u32);
+            let record = self.caller.ask(|verbs| put_read(verbs, span)).unwrap();
+            let len = (state >> 32 & ((1 << 26) - 1)) as usize;
+            let record = String::from_utf8(bytes_of(&record)[..len].to_vec()).unwrap();
             let record = record.replace(&id.to_string(), &(*id + 1).to_string());
             assert_eq!(record.len(), len);
             let sum = xxhash_rust::xxh3::xxh3_64(record.as_bytes()) & 0xffff_ffff;
-            let mut entry = vec![catalog[at] >> 32 << 32 | sum, *id + 1];
-            entry.extend(words(record.as_bytes()));
-            let span = self.caller.span(0, at as u64 * 8, entry.len() as u32 * 8);
-            put_write(&mut verbs, span, &entry);
+            let record = words(record.as_bytes());
+            let span = self.caller.span(0, at, record.len() as u32 * 8);
+            put_write(&mut verbs, span, &record);
+            let at = (WORDS_AT + entry * WORDS) as u64;
+            put_write(
+                &mut verbs,
+                self.caller.span(0, at, 16),
+                &[state >> 32 << 32 | sum, *id + 1],
+            );
             *id += 1;
         }
-        self.exchange(count, &verbs);
+        self.exchange(2 * count, &verbs);
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::error::Malformed;
 
 /// The version of the frames. The header, HELLO and REFUSED are the same in all of them, so that
-/// two versions can tell each other so.
-pub const VERSION: u8 = 4;
+/// two versions can tell each other so. A client finds tables over a network by the same format of
+/// memory, so another [`FORMAT_VERSION`](crate::memory::FORMAT_VERSION) is another of these.
+pub const VERSION: u8 = 5;
 /// The most verbs, or completions, of one frame.
 pub const LARGEST_COUNT: usize = u16::MAX as usize;
 
