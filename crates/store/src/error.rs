@@ -1,6 +1,7 @@
 //! What can go wrong with a store or a table.
 
 use crate::ErrorKind;
+use crate::no_room::NoRoom;
 use crate::snapshot::error::SnapshotError;
 use farslot_fabric::{ByteCount, FabricError, InWords, Nanos};
 use farslot_index::{FieldSize, IndexError, SchemeKind};
@@ -67,9 +68,14 @@ pub enum StoreError {
         /// The most tables of a store.
         limit: usize,
     },
+    /// A table has no room for a record. It goes on serving.
+    #[error("{0}")]
+    NoRoom(Box<NoRoom>),
     /// The store's memory does not hold another table of that size.
-    #[error("the table needs {requested} bytes; of the store's {total}, {free} are free")]
+    #[error("table {table:?} needs {requested} bytes; of the store's {total}, {free} are free")]
     OutOfMemory {
+        /// The table.
+        table: String,
         /// Bytes that the table needs.
         requested: u128,
         /// Bytes that are not taken by tables.
@@ -467,6 +473,7 @@ impl StoreError {
             Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
             Self::Node { error, .. } | Self::Fabric(error) => ErrorKind::of_fabric(error),
             Self::Index(error) => ErrorKind::of_index(error),
+            Self::NoRoom(error) => ErrorKind::of_index(&error.why),
         }
     }
 

@@ -43,6 +43,7 @@ use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
 use crate::catalog::pool::{self, AttachOutcome, FIRST_REGION};
 use crate::catalog::{Catalog, GRACE, ReclaimScope, table_at};
+use crate::no_room::MemoryLeft;
 use crate::pooled::{self, Pooled};
 use farslot_fabric::{
     AnyEndpoint, Buffer, Completion, Endpoint, EndpointCore, EndpointExt, FabricError, InPlace,
@@ -50,6 +51,7 @@ use farslot_fabric::{
 };
 use held::{Lease, VerbAdmission};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
@@ -70,6 +72,8 @@ pub(crate) struct Leased {
     /// By the nodes' numbers, on the words that name the only writers: for verbs that change
     /// memory.
     fences: RefCell<Vec<Option<Lease>>>,
+    /// What there was of nodes' memory, and when.
+    left: RefCell<HashMap<NodeId, (Nanos, Option<MemoryLeft>)>>,
 }
 
 impl Leased {
@@ -81,6 +85,7 @@ impl Leased {
             pooled: RefCell::default(),
             weak: Weak::clone(weak),
             fences: RefCell::default(),
+            left: RefCell::default(),
         })
     }
 
@@ -205,6 +210,24 @@ impl Leased {
         }
     }
 
+    /// What there is of a node's memory, and what of it the table has in segments that this
+    /// endpoint reaches there; nothing if that cannot be read. It may be [`LEFT_FOR`] old.
+    pub(crate) async fn memory_left(&self, node: NodeId) -> Option<MemoryLeft> {
+        let now = self.now();
+        let known = self.left.borrow().get(&node).copied();
+        if let Some((since, left)) = known
+            && now.saturating_sub(since) < LEFT_FOR
+        {
+            return left;
+        }
+        let catalog = Catalog::new(&self.inner, node).ok()?;
+        let of_node = |pooled: &&Rc<Pooled>| pooled.segments.list.node == node;
+        let tag = self.pooled.borrow().iter().find(of_node).map(|of| of.tag);
+        let left = catalog.pool().memory_left(tag).await.ok();
+        self.left.borrow_mut().insert(node, (now, left));
+        left
+    }
+
     /// Has the only table that this endpoint reaches have a segment of that number.
     pub(crate) async fn provide_segment(&self, number: u64) -> Result<bool> {
         let pooled = self.pooled.borrow().first().cloned();
@@ -298,6 +321,10 @@ impl Leased {
         reclaimed.is_ok_and(|is_any| is_any)
     }
 }
+
+/// How long a client tells of a node's memory what it has seen: a batch may have thousands of
+/// records for which there is no room.
+const LEFT_FOR: Nanos = 100_000_000;
 
 /// How often a table is looked at anew, to give it a segment, where links are slow.
 const ATTEMPTS: u32 = 4;

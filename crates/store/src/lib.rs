@@ -61,6 +61,7 @@ mod handle;
 mod lease;
 mod measured;
 mod names;
+mod no_room;
 mod nodes;
 mod open_options;
 mod options;
@@ -91,7 +92,7 @@ mod typed;
 pub use address::Address;
 pub use cache::Cache;
 pub use catalog::TableRecord;
-pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition, most_tables};
+pub use catalog::{Listing, MOST_TABLES, MemoryUse, OnRestart, Partition};
 pub use cursor::Cursor;
 pub use error::{BatchError, Result, StoreError};
 pub use error_kind::ErrorKind;
@@ -141,6 +142,7 @@ pub mod health {
     //! What there is of nodes, of tables and of memory, and what is damaged.
 
     pub use crate::catalog::{Damage, DamagedEntry};
+    pub use crate::no_room::{MemoryLeft, NoRoom, RoomLimit};
     pub use crate::nodes::{NodeReport, PartitionReport};
     pub use farslot_fabric::give_back_freed;
     pub use farslot_fabric::shm::available_memory;
@@ -163,6 +165,7 @@ pub mod layout {
     //! How tables lie in memory: what [`TableOptions`](crate::TableOptions) asks for, and
     //! [`TableRecord`](crate::TableRecord) says of one.
 
+    pub use crate::catalog::most_tables;
     pub use crate::catalog::{PartitionMap, PartitionNode, Scheme};
     pub use crate::options::{HashKind, TableSpec};
     pub use crate::owned::{ChainedLayout, OrderedLayout, QueueLayout};

@@ -1,9 +1,10 @@
 //! One thread's way to one table: an endpoint, its executor, and the client of the table over it.
 
 use crate::lease::Leased;
+use crate::no_room::MemoryLeft;
 use crate::nodes::PartitionReport;
 use crate::{Cursor, Operation, Outcome, Result, StoreError, WriterChange};
-use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Nanos, NodeId};
 use farslot_index::{
     Admin, AdminOutcome, Answers, AnyIndex, ClientState, IndexError, KeptAnswers, Outcomes, Value,
     Waits,
@@ -90,6 +91,8 @@ pub(crate) trait Client {
     fn close(&self, within: Option<Nanos>) -> Result<()>;
     fn state(&self) -> ClientState;
     fn endpoint(&self) -> &Leased;
+    /// What there is of the memory of a key's node, and the node where there are several.
+    fn memory_left(&self, key: &[u8]) -> (Option<String>, Option<MemoryLeft>);
 }
 
 /// How often others may be faster before an operation that expects what it has seen fails.
@@ -170,6 +173,7 @@ pub(crate) struct OnOneNode {
     pub(crate) executor: Executor<Leased>,
     /// Opened on the executor's endpoint.
     pub(crate) index: AnyIndex,
+    pub(crate) node: NodeId,
 }
 
 /// Reports a client's counts and lets another be the writer, whether or not the first fails.
@@ -273,6 +277,11 @@ impl Client for OnOneNode {
 
     fn endpoint(&self) -> &Leased {
         self.executor.endpoint()
+    }
+
+    fn memory_left(&self, _: &[u8]) -> (Option<String>, Option<MemoryLeft>) {
+        let left = self.endpoint().memory_left(self.node);
+        (None, self.executor.block_on(left))
     }
 }
 

@@ -112,7 +112,11 @@ impl SessionContext {
         let opening = clients.open(executor.endpoint(), table_at(node, record), record);
         let opened = executor.block_on(opening);
         let index = opened.map_err(|error| self.nodes.named(node, error))?;
-        Ok(Box::new(OnOneNode { executor, index }))
+        Ok(Box::new(OnOneNode {
+            executor,
+            index,
+            node,
+        }))
     }
 
     pub(crate) fn open_on_all(

@@ -1,6 +1,7 @@
 //! Why a command failed, what to try next, and the exit code that says so.
 
 use farslot::admission::{Refusal, TlsFailure};
+use farslot::health::{NoRoom, RoomLimit};
 use farslot::snapshots::{SnapshotError, is_unfinished};
 use farslot::{Address, BatchError, ErrorKind, FabricError, IndexError, StoreError};
 use farslot_bench::BenchError;
@@ -218,6 +219,7 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         StoreError::Index(IndexError::Full { .. }) => {
             "dump it and load it into a larger one: farslot load --create=CAPACITY".into()
         }
+        StoreError::NoRoom(no_room) => no_room_hint(no_room, at),
         StoreError::Index(IndexError::HeapFull { .. }) => format!(
             "see which tables have the memory: farslot -a {at} stat\n  \
              then remove records, drop a table, or serve more: farslot serve --memory\n  \
@@ -252,6 +254,30 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
         _ => return None,
     };
     Some(hint)
+}
+
+/// What helps a table that has no room, by what it lacks.
+fn no_room_hint(no_room: &NoRoom, at: &str) -> String {
+    let table = &no_room.table;
+    let copy = |option| format!("farslot -a {at} copy {table} NEW-TABLE {option}");
+    match no_room.limit {
+        RoomLimit::Table => format!(
+            "remove records, or copy it to a larger table: {}\n  \
+             or dump it and load it into one: farslot load --create=CAPACITY; \
+             a table without a capacity grows, and one made with --evict is never full",
+            copy("--capacity N")
+        ),
+        RoomLimit::Heap => format!(
+            "it was made with --heap: remove records, or copy it to a table with more: {}\n  \
+             one made with --evict is never full",
+            copy("--heap SIZE")
+        ),
+        _ => format!(
+            "see which tables have the memory: farslot -a {at} stat\n  \
+             then remove records, drop a table, or serve more: farslot serve --memory; \
+             one made with --evict is never full"
+        ),
+    }
 }
 
 fn snapshot_hint(error: &SnapshotError, at: &str) -> Option<String> {

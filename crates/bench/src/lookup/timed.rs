@@ -7,8 +7,8 @@ use farslot::fabric::shm::{LINE, Node, ShmEndpoint};
 use farslot::fabric::tcp::TcpEndpoint;
 use farslot::fabric::verbs::VerbsEndpoint;
 use farslot::fabric::{Endpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr};
-use farslot::index::{BATCH_WIDTH, IndexError};
-use farslot::{Store, StoreError, Table, TableOptions, TableRecord};
+use farslot::index::BATCH_WIDTH;
+use farslot::{ErrorKind, Store, Table, TableOptions, TableRecord};
 use hdrhistogram::Histogram;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
@@ -113,7 +113,7 @@ pub(super) fn writes(table: &Table, keys: &[[u8; 8]], refused: &mut Refused) -> 
             let done = table.put_many(&pairs, |_, new| put += u64::from(new));
             for (number, error) in done.err().into_iter().flatten() {
                 match error {
-                    StoreError::Index(IndexError::Full { .. }) => full.insert(keys[number]),
+                    error if error.kind() == ErrorKind::Full => full.insert(keys[number]),
                     error => return Err(error.into()),
                 };
             }

@@ -111,7 +111,7 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
     fails(&["del", "t", "other"], &["no key \"other\""]);
     fails(
         &["create", "big", "-c", "10_000_000"],
-        &["bytes", "are free"],
+        &["table \"big\" needs", "bytes", "are free"],
     );
     cannot_be(
         &["create", "huge", "-c", "18446744073709551615"],

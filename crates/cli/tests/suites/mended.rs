@@ -365,7 +365,7 @@ fn damage(node: &Node, bytes: &[u8; 32]) -> u64 {
             .unwrap()
             .words()[0]
     };
-    let mut entries = 0..farslot::most_tables(256 << 20) as u64;
+    let mut entries = 0..farslot::layout::most_tables(256 << 20) as u64;
     let first = entries.find(|number| state(*number) != 0).unwrap();
     executor
         .block_on(endpoint.write(entry_at(first), data))

@@ -88,7 +88,14 @@ fn a_table_that_does_not_grow_is_full_and_says_what_to_do() {
     let node = Node::start();
     node.ok(CREATE);
     let loaded = node.feed(["load", "t"], lines(0..20_000).as_bytes());
-    assert_fails(&loaded, 1, &["the table is full", "load --create=CAPACITY"]);
+    let parts = [
+        "table \"t\" has no room: the table is full",
+        "bytes of memory; of its node's",
+        "are free",
+        "copy t NEW-TABLE --capacity N",
+        "load --create=CAPACITY",
+    ];
+    assert_fails(&loaded, 1, &parts);
     assert!(node.count("t") >= 1_000);
 }
 

@@ -273,6 +273,32 @@ fn connections_that_do_not_go_on_make_room_for_others() {
     }
 }
 
+/// A database that refuses says which table has no room, and what it and the store have.
+#[test]
+fn a_full_database_says_what_there_is_of_memory() {
+    let (store, gateway) = gateway();
+    let mut client = Client::of(&gateway);
+    let value = "v".repeat(60_000);
+    let refused = (0..20_000).find_map(|number| {
+        let reply = client
+            .run(&["SET", &format!("key-{number}"), &value])
+            .shown();
+        (reply != "OK").then_some(reply)
+    });
+    let refused = refused.expect("the memory is full some time");
+    let table = store.tables().unwrap().remove(0).name;
+    let total = store.memory().unwrap().total;
+    for part in [
+        "-OOM command not allowed when used memory > 'maxmemory': ".into(),
+        format!("table {table:?} has no room: "),
+        format!("of its node's {total}, "),
+        "INFO memory says what has it".into(),
+    ] {
+        assert!(refused.contains(&part), "{refused}");
+    }
+    assert_eq!(client.ask("STRLEN key-0"), ":60000");
+}
+
 /// A database that evicts takes keys without end, and keeps those that are read.
 #[test]
 fn a_full_database_forgets_keys_if_it_is_to() {

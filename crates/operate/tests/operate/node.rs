@@ -204,7 +204,7 @@ fn a_node_is_unready_while_a_table_cannot_be_opened() {
         let swapped = executor.endpoint().compare_swap(word(entry), expected, new);
         executor.block_on(swapped)
     };
-    let mut entries = 0..farslot::most_tables(MEMORY) as u64;
+    let mut entries = 0..farslot::layout::most_tables(MEMORY) as u64;
     let entry = entries.find(|entry| swap(*entry, 0, 0) != Ok(0));
     let entry = entry.unwrap();
     let flip = |expected, new| swap(entry, expected, new);

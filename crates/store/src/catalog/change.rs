@@ -155,17 +155,18 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// Refuses a table that the memory has no room for, that of tables included that are gone.
-    pub(crate) async fn check_room(&self, bytes: u128) -> Result<()> {
+    pub(crate) async fn check_room(&self, table: &str, bytes: u128) -> Result<()> {
         let snapshot = self.snapshot_with_pool().await?;
         let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
         let left = snapshot
             .extents()
             .filter(|extent| !retired.contains(extent));
-        self.place(left, &snapshot, bytes).map(drop)
+        self.place(table, left, &snapshot, bytes).map(drop)
     }
 
     fn place(
         &self,
+        table: &str,
         extents: impl IntoIterator<Item = std::ops::Range<u64>>,
         snapshot: &CatalogSnapshot,
         requested: u128,
@@ -173,6 +174,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         let usable = snapshot.usable(self.region_bytes);
         let placed = space::place(extents, usable, requested);
         placed.map_err(|free| StoreError::OutOfMemory {
+            table: table.into(),
             requested,
             free,
             total: self.total(),
@@ -432,7 +434,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             let retired = State::retired(entry.words.state);
             self.swap(catalog.entry_at(record.entry), retired, 0)
                 .await?;
-            return Err(self.no_segment());
+            return Err(self.no_segment(new.name));
         }
         let opened = State::opened(entry.words.state);
         match self
@@ -448,8 +450,9 @@ impl<E: Endpoint> Change<'_, '_, E> {
     }
 
     /// The error where no segment is free.
-    pub(super) fn no_segment(&self) -> StoreError {
+    pub(super) fn no_segment(&self, table: &str) -> StoreError {
         StoreError::OutOfMemory {
+            table: table.into(),
             requested: u128::from(segment_bytes(self.catalog.region_bytes)),
             free: 0,
             total: self.catalog.total(),
@@ -461,7 +464,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let catalog = self.catalog;
         let mut extents: Vec<_> = snapshot.extents().collect();
         loop {
-            let offset = catalog.place(extents.iter().cloned(), snapshot, new.bytes())?;
+            let offset = catalog.place(new.name, extents.iter().cloned(), snapshot, new.bytes())?;
             let extent = offset..offset + new.bytes() as u64;
             if self.keep_out(&extent).await? {
                 return Ok(offset);

@@ -77,7 +77,7 @@ impl<E: Endpoint> Catalog<'_, E> {
                 None => change.make_zeros(record, record.scheme_bytes()).await?,
             }
             if !change.attach_first(record).await? {
-                return Err(change.no_segment());
+                return Err(change.no_segment(&record.name));
             }
             let at = self.entry_at(entry.number);
             match change

@@ -17,6 +17,7 @@
 use super::lock::Change;
 use super::record::{Scheme, TableRecord};
 use super::region::{Catalog, LEASE, MOST_SEGMENTS, at, catalog_bytes, segment_bytes, segments_at};
+use crate::no_room::MemoryLeft;
 use crate::{Result, StoreError};
 use farslot_fabric::tcp::TaggedBlocks;
 use farslot_fabric::{
@@ -165,6 +166,23 @@ impl<E: Endpoint> Pool<'_, E> {
             words.extend_from_slice(read.words());
         }
         Ok(words)
+    }
+
+    /// What there is of the memory, and what of it the table with this tag has in segments.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn memory_left(&self, tag: Option<u64>) -> Result<MemoryLeft> {
+        let (words, all) = (self.words().await?, self.segments());
+        let segment = segment_bytes(self.region_bytes);
+        let own = tag.map_or(0, |tag| segments_with(&words, tag).count());
+        let of_tables = words.iter().skip(all.start as usize);
+        let free = of_tables.filter(|word| **word == 0).count();
+        Ok(MemoryLeft {
+            table: own as u64 * segment,
+            total: self.region_bytes - catalog_bytes(self.region_bytes),
+            free: free as u64 * segment,
+        })
     }
 
     /// Has a table that was seen to be there at `since` have memory for the segment of that number.

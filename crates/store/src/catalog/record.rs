@@ -87,6 +87,11 @@ impl Scheme {
         matches!(self, Self::Race(layout) if layout.segment > 0)
     }
 
+    /// Whether its records are limited to fewer bytes than its node has.
+    pub(crate) const fn is_limited(&self) -> bool {
+        matches!(self, Self::Race(layout) if layout.most_heap.is_some())
+    }
+
     /// Bytes of its node's memory that a table takes which holds so much.
     #[must_use]
     pub fn bytes_with(&self, counts: &Occupancy) -> u64 {
@@ -352,8 +357,12 @@ impl TableRecord {
     /// its node what it had when the tables were listed.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let bytes = u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX);
-        bytes.saturating_add(self.of_pool)
+        self.own_bytes().saturating_add(self.of_pool)
+    }
+
+    /// Bytes that the table has beside segments of its node's pool.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        u64::try_from(self.scheme.table_bytes()).unwrap_or(u64::MAX)
     }
 
     /// Whether it is a part that is being restored: none of the table yet, so that the table is not

@@ -45,9 +45,9 @@ pub(super) const PAUSE: Nanos = 1_000_000;
 /// and in between one for each 64 KiB, down to a power of two.
 ///
 /// ```
-/// assert_eq!(farslot::most_tables(1 << 20), 256);
-/// assert_eq!(farslot::most_tables(100 << 20), 1024);
-/// assert_eq!(farslot::most_tables(1 << 40), farslot::MOST_TABLES);
+/// assert_eq!(farslot::layout::most_tables(1 << 20), 256);
+/// assert_eq!(farslot::layout::most_tables(100 << 20), 1024);
+/// assert_eq!(farslot::layout::most_tables(1 << 40), farslot::MOST_TABLES);
 /// ```
 #[must_use]
 pub const fn most_tables(region_bytes: u64) -> usize {

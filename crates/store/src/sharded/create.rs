@@ -185,9 +185,9 @@ async fn check_all<E: Endpoint>(
             return Err(StoreError::TableExists { name });
         }
         let bytes = most.unwrap_or(0);
-        let room = match catalog.check_room(bytes).await {
+        let room = match catalog.check_room(new.name, bytes).await {
             Err(StoreError::OutOfMemory { .. }) if reclaim(catalog.node()).await => {
-                catalog.check_room(bytes).await
+                catalog.check_room(new.name, bytes).await
             }
             room => room,
         };

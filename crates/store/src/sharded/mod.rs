@@ -201,6 +201,12 @@ impl ShardedTable {
         self.map.slots.partition_of(key)
     }
 
+    /// The node of a key, and its address.
+    fn node_of(&self, key: &[u8]) -> (NodeId, &str) {
+        let node = self.part(self.partition_of(key)).node.get();
+        (node, self.nodes.address(node))
+    }
+
     fn part(&self, number: u16) -> &Part {
         &self.parts[usize::from(number)]
     }

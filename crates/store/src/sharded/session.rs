@@ -2,6 +2,7 @@
 
 use super::ShardedTable;
 use crate::lease::Leased;
+use crate::no_room::MemoryLeft;
 use crate::nodes::PartitionReport;
 use crate::session::{
     AnswerEach, Client, OutcomeOfEach, Session, block_on_for, block_on_within, end, look_up,
@@ -91,5 +92,11 @@ impl Client for OverNodes {
 
     fn endpoint(&self) -> &Leased {
         self.executor.endpoint()
+    }
+
+    fn memory_left(&self, key: &[u8]) -> (Option<String>, Option<MemoryLeft>) {
+        let (node, address) = self.table.node_of(key);
+        let left = self.endpoint().memory_left(node);
+        (Some(address.into()), self.executor.block_on(left))
     }
 }

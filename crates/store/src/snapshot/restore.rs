@@ -17,7 +17,7 @@ use crate::sharded::{self, NewTable};
 use crate::slot_map::SlotMap;
 use crate::{ErrorKind, OnRestart, Result, Store, StoreError};
 use farslot_fabric::FabricError;
-use farslot_index::KeyRule;
+use farslot_index::{IndexError, KeyRule};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -333,8 +333,12 @@ impl Store {
 
 /// Whether a larger table would have had room.
 pub(super) fn is_full(error: &StoreError) -> bool {
-    use farslot_index::IndexError::HeapFull;
-    error.kind() == ErrorKind::Full || matches!(error, StoreError::Index(HeapFull { .. }))
+    let why = match error {
+        StoreError::NoRoom(no_room) => &no_room.why,
+        StoreError::Index(why) => why,
+        _ => return error.kind() == ErrorKind::Full,
+    };
+    matches!(why, IndexError::Full { .. } | IndexError::HeapFull { .. })
 }
 
 /// How many blocks of each of the snapshot's partitions are in the table, in memory and in a file:

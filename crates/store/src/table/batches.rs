@@ -228,7 +228,10 @@ impl Table {
                 .run_many(None, &operations, &mut |outcomes| match outcomes {
                     Answers::Small(small) => done(first, Answers::Small(small)),
                     Answers::One(number, Ok(outcome)) => done(first, Answers::One(number, outcome)),
-                    Answers::One(number, Err(error)) => failed.note(first + number, error),
+                    Answers::One(number, Err(error)) => {
+                        let error = self.explained(error, operations[number].key());
+                        failed.note(first + number, error);
+                    }
                 });
         }
         failed.of(items.len())
@@ -283,6 +286,10 @@ impl Table {
         operations: &[Operation<'_>],
         mut done: impl FnMut(usize, Result<Outcome>),
     ) {
+        let mut done = |number: usize, outcome: Result<Outcome>| {
+            let explain = |error| self.explained(error, operations[number].key());
+            done(number, outcome.map_err(explain));
+        };
         let coalesced = match self.record.scheme.keys() {
             KeyRule::Unique => Coalesced::of(operations),
             KeyRule::Multi => None,

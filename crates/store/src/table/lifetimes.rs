@@ -337,7 +337,8 @@ impl Table {
         let _under_way = self.session.begun(&asked);
         let done = does(self.stored());
         self.session.did(asked, since);
-        self.noted(done)
+        let explain = |error| self.explained(error, operation.key());
+        self.noted(done).map_err(explain)
     }
 
     /// The session with the table as it is stored.

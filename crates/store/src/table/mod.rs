@@ -9,8 +9,9 @@ pub use entries::Entries;
 
 use crate::catalog::{Scheme, TableRecord};
 use crate::expiry::ExpiryClock;
+use crate::no_room::{MemoryLeft, NoRoom, RoomLimit};
 use crate::session::{MOST_ATTEMPTS, Session, contended};
-use crate::{Operation, Result, StoreError};
+use crate::{Operation, Outcome, Result, StoreError};
 use farslot_fabric::Nanos;
 use farslot_index::IndexError;
 use std::fmt;
@@ -183,7 +184,7 @@ impl Table {
     /// # }
     /// ```
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self.session.run(Operation::Put(key, value))?.is_changed())
+        Ok(self.ask(Operation::Put(key, value))?.is_changed())
     }
 
     /// Puts the value if the key is absent; else answers with the value that is there, and changes
@@ -204,7 +205,7 @@ impl Table {
     /// # }
     /// ```
     pub fn find_or_put(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
-        let outcome = self.session.run(Operation::FindOrPut(key, value))?;
+        let outcome = self.ask(Operation::FindOrPut(key, value))?;
         Ok(outcome.into_value().map(Vec::from))
     }
 
@@ -226,10 +227,7 @@ impl Table {
     /// # }
     /// ```
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(self
-            .session
-            .run(Operation::Update(key, value))?
-            .is_changed())
+        Ok(self.ask(Operation::Update(key, value))?.is_changed())
     }
 
     /// Whether the key is present.
@@ -307,7 +305,7 @@ impl Table {
         };
         self.check_one_step()?;
         let operation = Operation::Replace(key, expected, value);
-        Ok(self.session.run(operation)?.is_changed())
+        Ok(self.ask(operation)?.is_changed())
     }
 
     /// Adds to the number that the key's value is, in one step, whoever else writes, and returns
@@ -356,7 +354,7 @@ impl Table {
                 },
                 Some(value) => {
                     let operation = Operation::Replace(key, value, new.as_bytes());
-                    if self.session.run(operation)?.is_changed() {
+                    if self.ask(operation)?.is_changed() {
                         return Ok(sum);
                     }
                     current = self.session.get(key)?.map(Vec::from);
@@ -409,6 +407,46 @@ impl Table {
         self.check_one_step()?;
         let operation = Operation::RemoveIf(key, expected);
         Ok(self.session.run(operation)?.is_changed())
+    }
+
+    /// Runs an operation that may need room.
+    fn ask(&self, operation: Operation<'_>) -> Result<Outcome> {
+        let outcome = self.session.run(operation);
+        outcome.map_err(|error| self.explained(error, operation.key()))
+    }
+
+    /// What an operation on a key has failed with: for want of room, with what there is of memory.
+    #[cold]
+    fn explained(&self, error: StoreError, key: &[u8]) -> StoreError {
+        match error {
+            StoreError::Index(why) if NoRoom::is_why(&why) => {
+                StoreError::NoRoom(Box::new(self.no_room(why, key)))
+            }
+            error => error,
+        }
+    }
+
+    fn no_room(&self, why: IndexError, key: &[u8]) -> NoRoom {
+        let (node, left) = self.session.client().memory_left(key);
+        let own = self.record.own_bytes();
+        let memory = left.map(|left| MemoryLeft {
+            table: left.table.saturating_add(own),
+            ..left
+        });
+        let scheme = self.scheme();
+        let is_node_full = memory.is_some_and(|memory| memory.free == 0);
+        let limit = match (scheme.is_pooled(), scheme.is_limited()) {
+            (false, _) => RoomLimit::Table,
+            (true, true) if !is_node_full => RoomLimit::Heap,
+            (true, _) => RoomLimit::Node,
+        };
+        NoRoom {
+            table: self.name().into(),
+            why,
+            limit,
+            node,
+            memory,
+        }
     }
 
     /// Refuses what the table's scheme cannot do in one step.

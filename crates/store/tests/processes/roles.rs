@@ -185,7 +185,10 @@ fn churn_for_ever(table: &Table) {
         } else {
             let value = vec![turn as u8; (random >> 40) as usize % 1_001];
             match table.put(&key, &value) {
-                Ok(_) | Err(StoreError::Index(IndexError::HeapFull { .. })) => {}
+                Ok(_) => {}
+                Err(StoreError::NoRoom(no_room)) => {
+                    assert!(matches!(no_room.why, IndexError::HeapFull { .. }));
+                }
                 Err(error) => panic!("{error}"),
             }
         }

@@ -311,10 +311,13 @@ fn what_an_owner_cannot_do_its_clients_do_and_say_why_it_failed() {
     let table = store.table("t").unwrap();
     let put = |number: u64| table.put(&number.to_le_bytes(), b"value");
     let full = (0..).find_map(|number| put(number).err()).unwrap();
+    let StoreError::NoRoom(no_room) = &full else {
+        panic!("{full}")
+    };
     assert!(
         matches!(
-            full,
-            StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. })
+            no_room.why,
+            IndexError::Full { .. } | IndexError::HeapFull { .. }
         ),
         "{full}"
     );

@@ -286,7 +286,7 @@ fn the_holder_of_a_prefix_reads_nothing_of_the_catalog() {
         CATALOG,
     ];
     let mut areas: Vec<_> = words.map(|at| (at, 8)).to_vec();
-    let records = HEAD + farslot::most_tables(32 * MIB) as u64 * WORDS;
+    let records = HEAD + farslot::layout::most_tables(32 * MIB) as u64 * WORDS;
     let entry = |number| {
         let words = (HEAD + number * WORDS, WORDS as u32);
         [words, (records + number * RECORD, RECORD as u32)]
@@ -323,7 +323,7 @@ fn one_of_many_tables_is_found_by_the_holder_of_its_prefix() {
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::Fixed(8));
     // There are four already.
-    let names: Vec<_> = (4..farslot::most_tables(32 * MIB))
+    let names: Vec<_> = (4..farslot::layout::most_tables(32 * MIB))
         .map(|at| format!("t{at}"))
         .collect();
     for name in &names {
@@ -410,7 +410,8 @@ fn an_owner_that_means_harm_is_told_so() {
         first = u64::from_le_bytes(*next);
     }
     let head = valid.len() - 40;
-    valid[head..][..8].copy_from_slice(&(farslot::most_tables(64 * MIB) as u64).to_le_bytes());
+    valid[head..][..8]
+        .copy_from_slice(&(farslot::layout::most_tables(64 * MIB) as u64).to_le_bytes());
 
     let region = RegionSpec {
         len: 64 * MIB,

@@ -76,7 +76,7 @@ pub fn bad_names_and_options_are_refused<S: TestStore>() {
 pub fn the_catalog_takes_no_more_than_it_holds<S: TestStore>() {
     let node = S::start(16 * MIB);
     let store = node.open();
-    let limit = farslot::most_tables(16 * MIB);
+    let limit = farslot::layout::most_tables(16 * MIB);
     for table in 0..limit {
         store.create(&format!("table-{table}"), &small()).unwrap();
     }
@@ -100,10 +100,12 @@ pub fn memory_that_is_not_there_is_refused_and_the_rest_stays_usable<S: TestStor
         .values(FieldSize::Fixed(8));
     match store.create("large", &large) {
         Err(StoreError::OutOfMemory {
+            table,
             requested,
             free,
             total,
         }) => {
+            assert_eq!(table, "large");
             assert!(requested > u128::from(total) && free == total && total < 64 * MIB);
         }
         other => panic!("{other:?}"),

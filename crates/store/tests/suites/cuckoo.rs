@@ -114,7 +114,10 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
     for number in 0..800 {
         match put(&table, number) {
             Ok(true) => held.push(number),
-            Err(StoreError::Index(IndexError::Full { slots: 256, .. })) => {}
+            Err(StoreError::NoRoom(no_room)) => {
+                let why = &no_room.why;
+                assert!(matches!(why, IndexError::Full { slots: 256, .. }), "{why}");
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -169,7 +169,14 @@ pub fn a_table_grows_under_all_its_writers_and_then_is_full<S: TestStore>() {
             assert!(new);
             false
         }
-        Err(StoreError::Index(IndexError::Full { .. } | IndexError::HeapFull { .. })) => true,
+        Err(StoreError::NoRoom(no_room)) => {
+            let why = &no_room.why;
+            assert!(matches!(
+                why,
+                IndexError::Full { .. } | IndexError::HeapFull { .. }
+            ));
+            true
+        }
         Err(error) => panic!("{error}"),
     });
     assert!(full.is_some());

@@ -276,12 +276,15 @@ pub fn a_full_set_says_so_and_loses_nothing<S: TestStore>() {
             put += 1;
         };
         assert!(put >= 40, "{put}");
-        match error {
-            StoreError::Index(IndexError::Full { probed, slots }) => {
+        let StoreError::NoRoom(no_room) = error else {
+            panic!("{error}")
+        };
+        match no_room.why {
+            IndexError::Full { probed, slots } => {
                 assert_eq!((probed, slots), (layout.buckets, layout.buckets));
                 assert_eq!(put, slots);
             }
-            StoreError::Index(IndexError::HeapFull { heap_bytes, .. }) => {
+            IndexError::HeapFull { heap_bytes, .. } => {
                 assert_eq!(heap_bytes, layout.element_words * 8);
             }
             other => panic!("{other}"),

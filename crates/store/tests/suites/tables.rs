@@ -258,13 +258,14 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
         assert!(table.put(&key(number), &key(number)).unwrap());
     }
     for number in 50..60 {
-        assert_eq!(
-            table.put(&key(number), &key(0)),
-            Err(StoreError::Index(IndexError::Full {
-                probed: 50,
-                slots: 50
-            }))
-        );
+        let Err(StoreError::NoRoom(no_room)) = table.put(&key(number), &key(0)) else {
+            panic!("there is no slot left")
+        };
+        let full = IndexError::Full {
+            probed: 50,
+            slots: 50,
+        };
+        assert_eq!(no_room.why, full);
         assert_eq!(table.get(&key(number)).unwrap(), None);
     }
     for number in 0..50 {

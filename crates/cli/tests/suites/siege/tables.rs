@@ -81,7 +81,7 @@ impl User {
 impl User {
     /// Gives tables other ids in the catalog, as if others were made in their places.
     fn change_ids(&mut self, ids: &mut [u64]) {
-        let entries = farslot::most_tables(MEMORY);
+        let entries = farslot::layout::most_tables(MEMORY);
         let records_at = WORDS_AT + entries * WORDS;
         let span = self
             .caller
