@@ -106,7 +106,7 @@ impl Marking {
         Ok(true)
     }
 
-    /// Puts a record that does not end, as it is stored: no mark is in its way, and no sweeper needs
+    /// Puts a record that does not end, as it is stored: no mark is in its way, and no sweeper has
     /// to know.
     pub(super) fn put_for_ever(&self, key: &[u8], stored: &[u8]) -> Result<Outcome> {
         self.beneath.run(Operation::Put(key, stored))
