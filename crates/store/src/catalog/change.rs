@@ -22,7 +22,7 @@ use super::parsing::{Entry, Is, MOST_MAP_BYTES, too_long};
 use super::pool::{self, draw_tag, pooled, segments_with};
 use super::record::{MapPlace, Partition, PartitionMap, Scheme, TableRecord};
 use super::region::{
-    Catalog, LEASE, MARK_AT, PUBLISHED, catalog_bytes, most_tables, segment_bytes,
+    Catalog, LEASE, MARK_AT, PUBLISHED, PUBLISHED_AT, catalog_bytes, most_tables, segment_bytes,
 };
 use super::space;
 use crate::names::check_name;
@@ -361,7 +361,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             false => snapshot,
         };
         let replaced = snapshot.replaced();
-        let mut changed = false;
+        let (mut changed, mut replaces_any) = (false, false);
         for entry in &snapshot.entries {
             let Is::Table(record) = &entry.is else {
                 continue;
@@ -370,7 +370,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 changed |= self.has_stayed(entry).await?;
                 continue;
             }
-            changed = true;
+            if !replaces_any {
+                self.count_replaced(&snapshot).await?;
+                replaces_any = true;
+            }
             let mut extents = snapshot.tables().map(|(_, other)| other.extent());
             match extents.any(|extent| extent == record.extent()) {
                 // Its memory is the other's, under another name.
@@ -378,10 +381,18 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 false => self.retire(entry, record).await?,
             }
         }
-        match changed {
+        match changed || replaces_any {
             true => self.catalog.snapshot_with_pool().await,
             false => Ok(snapshot),
         }
+    }
+
+    /// Counts up before records go in whose places others have come. Who has read the place of such
+    /// another before it was there, and then reads the old one's when it is gone, began to read
+    /// before this count, and sees it behind that.
+    pub(super) async fn count_replaced(&self, snapshot: &CatalogSnapshot) -> Result<()> {
+        let count = snapshot.header[PUBLISHED].wrapping_add(1).to_le_bytes();
+        self.write(self.catalog.at(PUBLISHED_AT), &count).await
     }
 
     /// Takes the mark away that another record may have come in the place of this one; whether it
@@ -523,8 +534,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         // The first is the one that publishes it.
         let words: Vec<_> = words.bytes().skip(ID_AT as usize).collect();
         self.write(at.plus(ID_AT), &words).await?;
-        // The mark falls by repairs alone. Who reads the entry that the record comes in the place
-        // of, and not this one, sees that a record was published meanwhile.
+        // The mark falls by repairs alone.
         let [_, mark, published, ..] = snapshot.header;
         let mark = mark.max(record.extent().end - record.catalog_end);
         let header = [mark, published.wrapping_add(1)].map(u64::to_le_bytes);

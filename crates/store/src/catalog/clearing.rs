@@ -63,7 +63,8 @@ impl<E: Endpoint> Catalog<'_, E> {
                 match &old.is {
                     // Whoever began died before the old record was away.
                     Is::Table(of) if record.replaces == Some(of.id) => {
-                        change.forget(old, of).await?
+                        change.count_replaced(&snapshot).await?;
+                        change.forget(old, of).await?;
                     }
                     Is::Retired(of) if record.replaces == Some(of.id) => change.reclaim(of).await?,
                     _ => {}

@@ -471,6 +471,87 @@ fn list_while_renaming(seed: u64) -> usize {
     reader.try_take().unwrap()
 }
 
+/// Goes on with a change until it was polled so often; whether it is done.
+async fn go_on(change: std::pin::Pin<&mut impl Future<Output = Result<()>>>, polls: usize) -> bool {
+    let (mut change, mut polled) = (change, 0);
+    std::future::poll_fn(|cx| {
+        polled += 1;
+        match change.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(done.is_ok()),
+            Poll::Pending if polled >= polls => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What a client lists that reads the header and the words when a change was polled so often, and
+/// those of one entry when it is done, for that READ was late. Nothing if it was done at once.
+fn list_with_a_late_read(
+    (store, entry): (&Store, usize),
+    polls: usize,
+    change: impl AsyncFnOnce(&Catalog<'_, AnyEndpoint>) -> Result<()>,
+) -> Option<Listing> {
+    with_endpoint(store, async |endpoint| {
+        let catalog = Catalog::new(endpoint, NodeId(0)).unwrap();
+        let mut change = std::pin::pin!(change(&catalog));
+        if go_on(change.as_mut(), polls).await {
+            return None;
+        }
+        let header = catalog.read_header().await.unwrap();
+        let mut words = catalog.read_all_words().await.unwrap();
+        assert!(go_on(change.as_mut(), usize::MAX).await);
+        let later = catalog.read_all_words().await.unwrap();
+        let late = entry * 4..(entry + 1) * 4;
+        words[late.clone()].copy_from_slice(&later[late]);
+        let snapshot = catalog.steady_snapshot_of(header, words).await;
+        Some(snapshot.unwrap().listing())
+    })
+}
+
+#[test]
+fn no_late_read_hides_a_table_that_is_renamed_or_cleared() {
+    for clears in [false, true] {
+        let mut polls = 1;
+        loop {
+            let store = store_of(MIB);
+            let made = store.create("t", &options()).unwrap();
+            let change = async |catalog: &Catalog<'_, AnyEndpoint>| {
+                let changed = match clears {
+                    false => catalog.rename("t", "u", None).await,
+                    true => catalog.begin_clearing("t", None).await,
+                };
+                changed.map(drop)
+            };
+            let Some(all) = list_with_a_late_read((&store, made.entry), polls, change) else {
+                break;
+            };
+            let seen = all.tables.len() + all.clearing.len();
+            assert_eq!(seen, 1, "{clears}, {polls}: {all:?}");
+            polls += 1;
+        }
+        assert!(polls > 8, "{polls}");
+    }
+}
+
+/// Who misses a damaged entry since it was cleared meanwhile knows of the repair.
+#[test]
+fn no_late_read_hides_a_repair() {
+    let mut polls = 1;
+    loop {
+        let store = store_of(MIB);
+        let made = store.create("t", &options()).unwrap();
+        damage(&store, made.entry);
+        let repair = async |catalog: &Catalog<'_, AnyEndpoint>| catalog.repair().await.map(drop);
+        let Some(all) = list_with_a_late_read((&store, made.entry), polls, repair) else {
+            break;
+        };
+        assert_eq!((all.damaged.len(), all.repairs), (0, 1), "{polls}");
+        polls += 1;
+    }
+    assert!(polls > 8, "{polls}");
+}
+
 #[test]
 fn a_table_that_was_made_or_dropped_in_part_is_there_or_not() {
     let mut polls = 1;

@@ -71,7 +71,7 @@ const fn repairs_in(header: &[u64; HEADER_WORDS]) -> u64 {
 }
 
 impl CatalogSnapshot {
-    fn listing(&self) -> Listing {
+    pub(super) fn listing(&self) -> Listing {
         let segment = segment_bytes(self.region_bytes);
         let mut records: Vec<_> = self.tables().map(|(_, record)| record.clone()).collect();
         for record in records.iter_mut().filter(|record| record.tag != 0) {
@@ -233,9 +233,11 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// The same by the words of all entries, which were read after the header. Where records were
-    /// published meanwhile, one that has come in the place of another may be missed beside that:
-    /// then all is read again. No client writes so fast that this takes more than a few times.
-    async fn steady_snapshot_of(
+    /// replaced meanwhile, one that has come in the place of another may be missed beside that;
+    /// where damaged entries were cleared, one may be missed that the header's count of repairs
+    /// says nothing of: then all is read again. No client writes so fast that this takes more than
+    /// a few times.
+    pub(super) async fn steady_snapshot_of(
         &self,
         mut header: [u64; HEADER_WORDS],
         mut words: Vec<u64>,
@@ -245,7 +247,9 @@ impl<E: Endpoint> Catalog<'_, E> {
             let snapshot = self.snapshot_of(header, &words).await?;
             // Behind the records, for an entry may be read again with one of these.
             let now = self.read_header().await?;
-            if now[PUBLISHED] == header[PUBLISHED] || reads == MOST_READS {
+            let is_steady =
+                now[PUBLISHED] == header[PUBLISHED] && repairs_in(&now) == repairs_in(&header);
+            if is_steady || reads == MOST_READS {
                 return Ok(snapshot);
             }
             (header, words) = (now, self.read_all_words().await?);
@@ -324,7 +328,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// The words of the header, of a node whose catalog may be read.
-    async fn read_header(&self) -> Result<[u64; HEADER_WORDS]> {
+    pub(super) async fn read_header(&self) -> Result<[u64; HEADER_WORDS]> {
         let read = self.endpoint.read(self.at(0), HEADER_WORDS * 8).await?;
         let header: [u64; HEADER_WORDS] = std::array::from_fn(|word| read.words()[word]);
         let [.., phase, _] = header;
@@ -339,7 +343,7 @@ impl<E: Endpoint> Catalog<'_, E> {
 
     /// The words of all entries, several READs at once: one after the other they would take a slow
     /// link seconds.
-    async fn read_all_words(&self) -> Result<Vec<u64>> {
+    pub(super) async fn read_all_words(&self) -> Result<Vec<u64>> {
         let all = self.most_tables();
         let firsts = (0..all).step_by(WORDS_A_READ);
         let reads = firsts.map(|first| self.read_words(first..all.min(first + WORDS_A_READ)));

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! 0     the client that changes the catalog | the mark: bytes that were ever taken |
-//!       records that were ever published | the phase of the node | repairs
+//!       a count, with every record that is published or replaced | the phase of the node |
+//!       repairs
 //! 4096  words of entry 0 | words of entry 1 | ...       32 bytes each: see `entry`
 //!       record of entry 0 | record of entry 1 | ...     992 bytes each
 //!       words of the segments: see `pool`

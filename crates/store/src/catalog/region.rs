@@ -24,8 +24,12 @@ pub(crate) const PHASE_AT: u64 = 24;
 /// Byte of the word that counts how often damaged entries were cleared: tables that were made
 /// before may have lost their parts here.
 pub(super) const REPAIRS_AT: u64 = 32;
-/// Word of the header that counts records that were published: it is counted up before each.
+/// Word of the header that is counted up before a record is published, so that each has a number of
+/// its own, and again before a record goes in whose place another has come: whoever has seen
+/// neither sees another count.
 pub(super) const PUBLISHED: usize = 2;
+/// Byte of that word.
+pub(super) const PUBLISHED_AT: u64 = 8 * PUBLISHED as u64;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 5;
 
