@@ -73,7 +73,7 @@ pub use record::{
 pub(crate) use region::{Catalog, LEASE, PHASE_AT, Phase, at, catalog_bytes, check_size};
 pub use region::{MOST_TABLES, most_tables};
 pub use repair::Damage;
-pub(crate) use telling::{LONGEST_TOLD, is_restoring, map_of, record_of, renamed, tables_from};
+pub(crate) use telling::{LONGEST_TOLD, ReplacedIds, is_restoring, map_of, record_of, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};
 

@@ -5,28 +5,31 @@
 //!
 //! ```text
 //! answer       | head | entry | entry | ...        values, with the numbers of the entries
-//! head         | the first entry that is not told of yet, or their number | mark | 0 | phase |
-//!              | repairs |                          with their number
+//! head         | the first entry that is not told of yet, or their number | mark |
+//!              | the count of the catalog's header | phase | repairs |      with their number
 //! entry        | state word | id word | 0 | place | the table's record, as JSON |    as in the
 //!                                                   catalog
 //! of damage    nothing
 //! ```
 //! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on
-//! that the answer names. What comes is another's word, and believed as little as what stands in a
-//! catalog.
+//! that the answer names. If the count is another by then, a table may have been renamed from an
+//! entry that comes later to one that came before: the client asks again for all. What comes is
+//! another's word, and believed as little as what stands in a catalog.
 
 use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
 use super::listing::{CatalogSnapshot, MOST_READS};
 use super::parsing::{Entry, Is, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{
-    Catalog, HEADER_WORDS, MARK_AT, PHASE_AT, Phase, REPAIRS_AT, entry_at, most_tables, record_at,
+    Catalog, HEADER_WORDS, MARK_AT, PHASE_AT, PUBLISHED, PUBLISHED_AT, Phase, REPAIRS_AT, entry_at,
+    most_tables, record_at,
 };
 use crate::calls::client::asking::ask_of_tables;
 use crate::calls::request::Question;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, OwnerMemory, RegionId};
 use farslot_index::{IndexError, Value};
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of the head.
 const HEAD_BYTES: usize = 8 * HEADER_WORDS;
@@ -49,6 +52,23 @@ pub(crate) fn tables_from(
     is_open: impl Fn(&TableRecord) -> bool,
     may_go_on: impl Fn(usize, usize) -> bool,
 ) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
+    for _ in 1..MOST_READS {
+        let count = memory.load(PUBLISHED_AT)?;
+        let told = told_from(memory, first, &is_open, &may_go_on)?;
+        if memory.load(PUBLISHED_AT)? == count {
+            return Ok(told);
+        }
+    }
+    told_from(memory, first, &is_open, &may_go_on)
+}
+
+/// The same, whatever is published meanwhile.
+fn told_from(
+    memory: &dyn OwnerMemory,
+    first: u64,
+    is_open: impl Fn(&TableRecord) -> bool,
+    may_go_on: impl Fn(usize, usize) -> bool,
+) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
     let mut entries = Vec::new();
     let mut bytes = HEAD_BYTES;
     let all = most_tables(memory.bytes());
@@ -65,7 +85,7 @@ pub(crate) fn tables_from(
     let head: [u64; HEADER_WORDS] = [
         next as u64,
         memory.load(MARK_AT)?,
-        0,
+        memory.load(PUBLISHED_AT)?,
         memory.load(PHASE_AT)?,
         memory.load(REPAIRS_AT)?,
     ];
@@ -101,21 +121,42 @@ pub(crate) fn record_of(
     Ok(None)
 }
 
-/// The id of the table that has come in the place of the one of this id, which was renamed or
-/// cleared: nothing if there is none.
-///
-/// # Errors
-/// What the memory says.
-pub(crate) fn renamed(memory: &dyn OwnerMemory, id: u64) -> farslot_fabric::Result<Option<u64>> {
-    for number in 0..most_tables(memory.bytes()) {
-        if let Is::Table(record) = entry_of(memory, number)?.is
-            && record.replaces == Some(id)
-            && record.id != id
-        {
-            return Ok(Some(record.id));
+/// The ids of tables that were renamed or cleared, with those of the tables that have come in their
+/// places, as an owner remembers them.
+#[derive(Default)]
+pub(crate) struct ReplacedIds {
+    /// The count of the header before they were read. It is another before any of these tables goes
+    /// that was not replaced by then.
+    count: u64,
+    ids: HashMap<u64, u64>,
+}
+
+impl ReplacedIds {
+    /// The id of the table that has come in the place of the one of this id, which is gone: nothing
+    /// if there is none. The records are parsed once for each time that some were published, so
+    /// that asking for tables that are none takes the owner nothing.
+    ///
+    /// # Errors
+    /// What the memory says.
+    pub(crate) fn find(
+        &mut self,
+        memory: &dyn OwnerMemory,
+        id: u64,
+    ) -> farslot_fabric::Result<Option<u64>> {
+        let count = memory.load(PUBLISHED_AT)?;
+        if count != self.count {
+            let mut ids = HashMap::new();
+            for number in 0..most_tables(memory.bytes()) {
+                if let Is::Table(record) = entry_of(memory, number)?.is
+                    && let Some(old) = record.replaces.filter(|old| *old != record.id)
+                {
+                    ids.entry(old).or_insert(record.id);
+                }
+            }
+            *self = Self { count, ids };
         }
+        Ok(self.ids.get(&id).copied())
     }
-    Ok(None)
 }
 
 /// Whether the node restores its tables: clients do nothing to them meanwhile.
@@ -200,25 +241,14 @@ fn told_of(entry: &Entry, is_open: impl Fn(&TableRecord) -> bool) -> Option<Vec<
 impl<E: Endpoint> Catalog<'_, E> {
     /// The catalog as far as the owner tells of it.
     pub(super) async fn told(&self) -> Result<CatalogSnapshot> {
-        let mut snapshot = CatalogSnapshot {
-            segments: Vec::new(),
-            region_bytes: self.region_bytes,
-            header: [0; HEADER_WORDS],
-            entries: Vec::new(),
-            is_whole: false,
-        };
-        let mut next = 0;
-        // It is one further after each call.
-        while next < self.most_tables() {
+        told_by(self.region_bytes, async |next| {
             let answer = self.told_from(next).await?;
-            let (head, mut entries) = taken_apart(answer, next, self.region_bytes)?;
-            let [first_untold, .., phase, _] = head;
+            let (head, entries) = taken_apart(answer, next, self.region_bytes)?;
+            let [.., phase, _] = head;
             self.admit(phase, false)?;
-            next = first_untold as usize;
-            snapshot.header = head;
-            snapshot.entries.append(&mut entries);
-        }
-        Ok(snapshot)
+            Ok((head, entries))
+        })
+        .await
     }
 
     /// What the owner answers who asks for the tables from an entry on.
@@ -242,6 +272,37 @@ impl<E: Endpoint> Catalog<'_, E> {
     ) -> Result<Vec<(usize, Value)>> {
         let to = (self.node, RegionId(0));
         Ok(ask_of_tables(self.endpoint, to, (question, number), room).await?)
+    }
+}
+
+/// The catalog by the answers that `from` takes apart, from an entry on: all of the same count, but
+/// for a catalog in which records are published all the time.
+pub(super) async fn told_by(
+    region_bytes: u64,
+    from: impl AsyncFn(usize) -> Result<([u64; HEADER_WORDS], Vec<Entry>)>,
+) -> Result<CatalogSnapshot> {
+    let mut reads = 1;
+    loop {
+        let mut snapshot = CatalogSnapshot {
+            segments: Vec::new(),
+            region_bytes,
+            header: [0; HEADER_WORDS],
+            entries: Vec::new(),
+            is_whole: false,
+        };
+        let (mut next, mut counts) = (0, HashSet::new());
+        // It is one further after each answer.
+        while next < most_tables(region_bytes) {
+            let (head, mut entries) = from(next).await?;
+            next = head[0] as usize;
+            counts.insert(head[PUBLISHED]);
+            snapshot.header = head;
+            snapshot.entries.append(&mut entries);
+        }
+        if counts.len() == 1 || reads == MOST_READS {
+            return Ok(snapshot);
+        }
+        reads += 1;
     }
 }
 

@@ -4,18 +4,19 @@
 use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
 use super::parsing::{Entry, Is, entry_in};
 use super::region::{
-    HEADER_WORDS, PHASE_AT, Phase, catalog_bytes, entry_at, most_tables, record_at,
+    HEADER_WORDS, PHASE_AT, PUBLISHED, Phase, catalog_bytes, entry_at, most_tables, record_at,
 };
-use super::telling::{is_restoring, record_of, tables_from, taken_apart};
+use super::telling::{ReplacedIds, is_restoring, record_of, tables_from, taken_apart, told_by};
 use super::*;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};
 use crate::{FieldSize, Result, Store, StoreError, TableOptions};
 use farslot_fabric::{EndpointExt, Executor, NodeId, OwnerMemory};
 use farslot_index::Value;
 use proptest::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::LazyLock;
+use std::task::{Context, Poll, Waker};
 
 const MEMORY: u64 = 16 << 20;
 const ENTRIES: usize = most_tables(MEMORY);
@@ -324,6 +325,121 @@ fn a_table_is_found_by_its_id_and_nothing_else_is_parsed() {
         assert_eq!(record_of(&memory, id), Ok(None));
     }
     assert_eq!(memory.copied.get(), 0);
+}
+
+impl Words {
+    /// Renames the table of an entry to one of another, which is empty; returns the ids.
+    fn rename(&mut self, from: usize, to: usize) -> (u64, u64) {
+        let words_at = |entry| entry_at(NodeId(0), entry).offset as usize / 8;
+        let record_at = |entry| record_at(NodeId(0), entry, MEMORY).offset as usize / 8;
+        let record: &[u8] = bytemuck::cast_slice(&self.words[record_at(from)..]);
+        let words = EntryWords::all(&self.words[words_at(from)..]).next();
+        let words = words.unwrap();
+        let Is::Table(old) = entry_in(from, words, &record[..MOST_RECORD], MEMORY).0.is else {
+            panic!("there is no table");
+        };
+        let new = TableRecord {
+            name: "renamed".into(),
+            id: old.id ^ 1,
+            replaces: Some(old.id),
+            ..old.clone()
+        };
+        let json = serde_json::to_vec(&new).unwrap();
+        for (word, bytes) in self.words[record_at(to)..].iter_mut().zip(json.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        self.words[words_at(to)] = State::table(&json);
+        self.words[words_at(to) + 1] = new.id;
+        self.words[words_at(from)..][..WORDS_BYTES / 8].fill(0);
+        self.words[PUBLISHED] += 2;
+        (old.id, new.id)
+    }
+}
+
+/// The entry of the last table, and one before it that is empty.
+fn last_and_empty() -> (usize, usize) {
+    let is_used = |entry: &usize| CATALOG.1.iter().any(|(used, _)| used == entry);
+    let is_table = |(_, name): &&(usize, &str)| *name != "damaged";
+    let (last, _) = CATALOG.1.iter().rfind(is_table).unwrap();
+    let empty = (0..*last).find(|entry| !is_used(entry));
+    (*last, empty.unwrap())
+}
+
+/// A memory in which a table is renamed when its entry is read for the first time.
+struct Renaming(RefCell<Words>, Cell<bool>);
+
+impl OwnerMemory for Renaming {
+    fn bytes(&self) -> u64 {
+        MEMORY
+    }
+
+    fn load(&self, offset: u64) -> farslot_fabric::Result<u64> {
+        let (from, to) = last_and_empty();
+        if offset == entry_at(NodeId(0), from).offset && !self.1.replace(true) {
+            self.0.borrow_mut().rename(from, to);
+        }
+        self.0.borrow().load(offset)
+    }
+
+    fn store(&mut self, _: u64, _: u64) -> farslot_fabric::Result<()> {
+        panic!("nothing is changed")
+    }
+
+    fn compare_swap(&mut self, _: u64, _: u64, _: u64) -> farslot_fabric::Result<u64> {
+        panic!("nothing is changed")
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> farslot_fabric::Result<()> {
+        self.0.borrow().copy_out(offset, into)
+    }
+
+    fn copy_in(&mut self, _: u64, _: &[u64]) -> farslot_fabric::Result<()> {
+        panic!("nothing is changed")
+    }
+}
+
+#[test]
+fn a_table_that_is_renamed_is_told_of_in_one_answer_and_in_several() {
+    for may_go_on in [true, false] {
+        let memory = Renaming(RefCell::new(memory()), Cell::new(false));
+        let calls = Cell::new(0);
+        let told = told_by(MEMORY, async |first| {
+            calls.set(calls.get() + 1);
+            let answer = tables_from(&memory, first as u64, |_| true, |_, _| may_go_on);
+            apart(answer.unwrap(), first)
+        });
+        let context = &mut Context::from_waker(Waker::noop());
+        let Poll::Ready(told) = std::pin::pin!(told).poll(context) else {
+            panic!("nothing waits");
+        };
+        let told = told.unwrap();
+        assert_eq!(told.header[PUBLISHED], memory.0.borrow().words[PUBLISHED]);
+        let named = names_of(&told.entries);
+        assert_eq!(named.len(), names().len(), "{named:?}");
+        assert!(named.contains(&"renamed"), "{named:?}");
+        let expected = if may_go_on { 1 } else { 2 * ENTRIES };
+        assert_eq!(calls.get(), expected);
+    }
+}
+
+/// Whoever asks for tables that are gone shall not have those parsed that there are.
+#[test]
+fn ids_in_whose_places_others_have_come_are_read_once_for_each_change() {
+    let (mut memory, mut replaced) = (memory(), ReplacedIds::default());
+    let (last, empty) = last_and_empty();
+    assert_eq!(replaced.find(&memory, 7), Ok(None));
+    let (old, new) = memory.rename(last, empty);
+    assert_eq!(replaced.find(&memory, old), Ok(Some(new)));
+    memory.copied.set(0);
+    for (id, next) in [(old, Some(new)), (new, None), (0, None), (u64::MAX, None)] {
+        assert_eq!(replaced.find(&memory, id), Ok(next));
+    }
+    assert_eq!(memory.copied.get(), 0);
+    let (_, newest) = memory.rename(empty, last);
+    assert_eq!(replaced.find(&memory, new), Ok(Some(newest)));
+    assert_eq!(replaced.find(&memory, old), Ok(None));
 }
 
 #[test]

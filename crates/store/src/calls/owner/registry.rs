@@ -6,7 +6,7 @@
 
 use super::service::{CallService, Memory};
 use crate::calls::request::Question;
-use crate::catalog::{closed, id_at, record_of, renamed};
+use crate::catalog::{ReplacedIds, closed, id_at, record_of};
 use farslot_fabric::sim::World;
 use farslot_fabric::{NodeId, OwnerMemory, Rights};
 use farslot_remote::{DENIED, ENDING, ObjectId};
@@ -65,6 +65,7 @@ pub(crate) fn serve_simulated(world: &World, nodes: u16) {
 #[derive(Default)]
 struct StoredTables {
     known: Mutex<HashMap<u64, RegisteredTable>>,
+    replaced: Mutex<ReplacedIds>,
 }
 
 #[derive(Clone)]
@@ -114,12 +115,11 @@ impl Tables for StoredTables {
                 all.remove(&id);
             }
             // What was locked before the table had another name is locked still.
-            match asked
-                .ends
-                .then(|| renamed(asked.memory, id))
-                .transpose()?
-                .flatten()
-            {
+            let renamed = asked.ends.then(|| {
+                let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+                replaced.find(asked.memory, id)
+            });
+            match renamed.transpose()?.flatten() {
                 Some(next) if names < MOST_NAMES => (id, names) = (next, names + 1),
                 _ => return Ok(None),
             }
