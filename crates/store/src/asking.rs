@@ -7,7 +7,7 @@ use crate::sharded;
 use crate::store::Store;
 use crate::{OnRestart, Partition, Result, StoreError};
 use farslot_fabric::{Endpoint, NodeId, RemoteAddr};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 /// READs of which the median is a node's round-trip time.
@@ -49,12 +49,11 @@ impl Store {
     /// ```
     pub fn listing(&self) -> Result<Listing> {
         let mut all = Listing::default();
+        let mut known = HashSet::new();
         for answer in self.ask_all()? {
-            for table in answer.listing.tables {
-                if all.tables.iter().all(|known| known.name != table.name) {
-                    all.tables.push(table);
-                }
-            }
+            let tables = answer.listing.tables.into_iter();
+            all.tables
+                .extend(tables.filter(|table| known.insert(table.name.clone())));
             let address = self.0.sessions.nodes.address(answer.node);
             for mut damaged in answer.listing.damaged {
                 address.clone_into(&mut damaged.address);

@@ -25,6 +25,7 @@ use farslot_fabric::{
     Segments, window,
 };
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// The regions of tables that are made of segments, by the numbers of their entries.
@@ -366,11 +367,20 @@ impl<E: Endpoint> Change<'_, '_, E> {
     ) -> Result<bool> {
         let pool = self.catalog.pool();
         let segment = segment_bytes(self.catalog.region_bytes);
+        // By their starts, each with the furthest end of those up to it.
+        let mut ends: Vec<_> = extents.iter().map(|of| (of.start, of.end)).collect();
+        ends.sort_unstable();
+        let mut furthest = 0;
+        for (_, end) in &mut ends {
+            furthest = furthest.max(*end);
+            *end = furthest;
+        }
         let is_taken = |number: u64| {
             let range = number * segment..(number + 1) * segment;
-            let mut extents = extents.iter();
-            extents.any(|other| other.start < range.end && range.start < other.end)
+            let before = &ends[..ends.partition_point(|(start, _)| *start < range.end)];
+            before.last().is_some_and(|(_, end)| range.start < *end)
         };
+        let tags: HashSet<_> = tags.iter().copied().collect();
         let mut is_any = false;
         for (number, word) in (0..).zip(words.iter().copied()) {
             if word == IN_PIECES && !is_taken(number) {
