@@ -473,7 +473,7 @@ impl StoreError {
             Self::WorkerPanicked | Self::Thread { .. } => ErrorKind::Other,
             Self::Node { error, .. } | Self::Fabric(error) => ErrorKind::of_fabric(error),
             Self::Index(error) => ErrorKind::of_index(error),
-            Self::NoRoom(error) => ErrorKind::of_index(&error.why),
+            Self::NoRoom(error) => ErrorKind::of_index(&error.cause),
         }
     }
 

@@ -213,10 +213,9 @@ impl Leased {
     /// What there is of a node's memory, and what of it the table has in segments that this
     /// endpoint reaches there; nothing if that cannot be read. It may be [`LEFT_FOR`] old.
     pub(crate) async fn memory_left(&self, node: NodeId) -> Option<MemoryLeft> {
-        let now = self.now();
         let known = self.left.borrow().get(&node).copied();
         if let Some((since, left)) = known
-            && now.saturating_sub(since) < LEFT_FOR
+            && self.now().saturating_sub(since) < LEFT_FOR
         {
             return left;
         }
@@ -224,7 +223,8 @@ impl Leased {
         let of_node = |pooled: &&Rc<Pooled>| pooled.segments.list.node == node;
         let tag = self.pooled.borrow().iter().find(of_node).map(|of| of.tag);
         let left = catalog.pool().memory_left(tag).await.ok();
-        self.left.borrow_mut().insert(node, (now, left));
+        // From when it is known: over a slow link the look itself takes longer than that.
+        self.left.borrow_mut().insert(node, (self.now(), left));
         left
     }
 

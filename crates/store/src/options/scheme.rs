@@ -71,7 +71,7 @@ impl TableOptions {
         let mut scheme = kept.scheme()?;
         match &mut scheme {
             Scheme::Race(layout) => layout.evicting = self.evicting,
-            other => return Err(bad_option("evicting", other.name(), "in RACE tables")),
+            other => return Err(bad_option("evict", other.name(), "in RACE tables")),
         }
         scheme.check()?;
         Ok(scheme)

@@ -334,7 +334,7 @@ impl Store {
 /// Whether a larger table would have had room.
 pub(super) fn is_full(error: &StoreError) -> bool {
     let why = match error {
-        StoreError::NoRoom(no_room) => &no_room.why,
+        StoreError::NoRoom(no_room) => &no_room.cause,
         StoreError::Index(why) => why,
         _ => return error.kind() == ErrorKind::Full,
     };

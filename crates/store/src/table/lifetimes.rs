@@ -157,14 +157,15 @@ impl Table {
         }
         let (mut all, mut stored) = (0, Vec::new());
         let since = self.session.now();
-        let mut done = |number: usize, put: Result<bool>| {
-            done(number, put.inspect_err(|error| self.session.failed(error)));
+        let mut done = |number: usize, key: &[u8], put: Result<bool>| {
+            let put = put.inspect_err(|error| self.session.failed(error));
+            done(number, put.map_err(|error| self.explained(error, key)));
         };
         for (number, ((key, value), expiry)) in records.enumerate() {
             all += 1;
             match self.check_value(value) {
                 Ok(()) => stored.push((number, key, expiry.stored(value))),
-                Err(error) => done(number, Err(error)),
+                Err(error) => done(number, key, Err(error)),
             }
         }
         let _under_way = self.session.begun(&SessionRequest::Puts(all));
@@ -174,7 +175,8 @@ impl Table {
             .collect();
         self.stored().run_many(None, &puts, &mut |outcomes| {
             outcomes.each_of(&puts, |at, outcome| {
-                done(stored[at].0, outcome.map(|outcome| outcome.is_changed()));
+                let (number, key, _) = &stored[at];
+                done(*number, key, outcome.map(|outcome| outcome.is_changed()));
             });
         });
         self.session.did(SessionRequest::Puts(all), since);

@@ -419,30 +419,24 @@ impl Table {
     #[cold]
     fn explained(&self, error: StoreError, key: &[u8]) -> StoreError {
         match error {
-            StoreError::Index(why) if NoRoom::is_why(&why) => {
-                StoreError::NoRoom(Box::new(self.no_room(why, key)))
+            StoreError::Index(cause) if NoRoom::is_cause(&cause) => {
+                StoreError::NoRoom(Box::new(self.no_room(cause, key)))
             }
             error => error,
         }
     }
 
-    fn no_room(&self, why: IndexError, key: &[u8]) -> NoRoom {
+    fn no_room(&self, cause: IndexError, key: &[u8]) -> NoRoom {
         let (node, left) = self.session.client().memory_left(key);
+        let limit = RoomLimit::of(&cause, self.scheme(), left);
         let own = self.record.own_bytes();
         let memory = left.map(|left| MemoryLeft {
             table: left.table.saturating_add(own),
             ..left
         });
-        let scheme = self.scheme();
-        let is_node_full = memory.is_some_and(|memory| memory.free == 0);
-        let limit = match (scheme.is_pooled(), scheme.is_limited()) {
-            (false, _) => RoomLimit::Table,
-            (true, true) if !is_node_full => RoomLimit::Heap,
-            (true, _) => RoomLimit::Node,
-        };
         NoRoom {
             table: self.name().into(),
-            why,
+            cause,
             limit,
             node,
             memory,

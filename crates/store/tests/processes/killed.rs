@@ -81,7 +81,7 @@ fn filled(table: &Table, most_vain: u32) -> u64 {
         match table.put(&(1_000_u64 + put).to_le_bytes(), &[7; 400]) {
             Ok(_) => (put, vain) = (put + 1, 0),
             Err(StoreError::NoRoom(no_room)) => {
-                assert!(matches!(no_room.why, IndexError::HeapFull { .. }));
+                assert!(matches!(no_room.cause, IndexError::HeapFull { .. }));
                 vain += 1;
                 // A sweep ends half a minute after it began: nothing shows that but the clock.
                 std::thread::sleep(Duration::from_secs(if vain < most_vain { 31 } else { 0 }));

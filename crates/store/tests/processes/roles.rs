@@ -187,7 +187,7 @@ fn churn_for_ever(table: &Table) {
             match table.put(&key, &value) {
                 Ok(_) => {}
                 Err(StoreError::NoRoom(no_room)) => {
-                    assert!(matches!(no_room.why, IndexError::HeapFull { .. }));
+                    assert!(matches!(no_room.cause, IndexError::HeapFull { .. }));
                 }
                 Err(error) => panic!("{error}"),
             }

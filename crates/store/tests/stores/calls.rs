@@ -316,7 +316,7 @@ fn what_an_owner_cannot_do_its_clients_do_and_say_why_it_failed() {
     };
     assert!(
         matches!(
-            no_room.why,
+            no_room.cause,
             IndexError::Full { .. } | IndexError::HeapFull { .. }
         ),
         "{full}"

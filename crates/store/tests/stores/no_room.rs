@@ -7,10 +7,12 @@ use farslot::health::{NoRoom, RoomLimit};
 use farslot::index::IndexError;
 use farslot::layout::RaceShape;
 use farslot::{
-    FieldSize, OpenOptions, Rights, Server, ServerOptions, Store, StoreError, Table, TableOptions,
+    Expiry, FieldSize, OpenOptions, Rights, Server, ServerOptions, Store, StoreError, Table,
+    TableOptions,
 };
+use std::time::Duration;
 
-fn by_value() -> TableOptions {
+pub fn by_value() -> TableOptions {
     TableOptions::new(50)
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::Fixed(8))
@@ -18,7 +20,7 @@ fn by_value() -> TableOptions {
 }
 
 /// Puts values of so many bytes until one is refused.
-fn fill(table: &Table, bytes: usize) -> NoRoom {
+pub fn fill(table: &Table, bytes: usize) -> NoRoom {
     let value = vec![7; bytes];
     for number in 0..1_000_000u64 {
         match table.put(&number.to_le_bytes(), &value) {
@@ -55,7 +57,7 @@ fn filled_of(store: &Store, name: &str, bytes: usize) -> NoRoom {
     assert!(all.free() - memory.free < MIB, "{no_room:?} of {all:?}");
     let said = StoreError::NoRoom(Box::new(no_room.clone())).to_string();
     for part in [
-        format!("table {name:?} has no room: {}", no_room.why),
+        format!("table {name:?} has no room: {}", no_room.cause),
         format!("it has {} bytes of memory", memory.table),
         format!("node's {}, {} are free", memory.total, memory.free),
     ] {
@@ -67,7 +69,7 @@ fn filled_of(store: &Store, name: &str, bytes: usize) -> NoRoom {
 fn each_limit_is_told(store: &Store) {
     let full = filled(store, "full", &by_value(), 8);
     assert_eq!((full.limit, full.node), (RoomLimit::Table, None));
-    assert!(matches!(full.why, IndexError::Full { slots: 50, .. }));
+    assert!(matches!(full.cause, IndexError::Full { slots: 50, .. }));
 
     let small = TableOptions::new(1_000_000)
         .keys(FieldSize::Fixed(8))
@@ -76,7 +78,7 @@ fn each_limit_is_told(store: &Store) {
         .race(RaceShape::default());
     let small = filled(store, "small", &small.capacity(1000), 4096);
     assert_eq!(small.limit, RoomLimit::Table);
-    assert!(matches!(small.why, IndexError::HeapFull { .. }));
+    assert!(matches!(small.cause, IndexError::HeapFull { .. }));
 
     let limited = TableOptions::default().heap_bytes(2 * MIB);
     let limited = filled(store, "limited", &limited, 4096);
@@ -153,6 +155,33 @@ fn a_batch_of_refused_records_looks_at_the_memory_seldom() {
     // What a look at the memory takes is little beside what the records do.
     let (first, again) = (spent(&table), spent(&table));
     assert!(first.abs_diff(again) < 40, "{first}, {again}");
+}
+
+/// Those that shall expire are told of likewise.
+#[test]
+fn records_with_a_time_to_live_are_refused_likewise() {
+    let store = Store::embedded_with(16 * MIB, OpenOptions::default()).unwrap();
+    store.create("t", &TableOptions::default()).unwrap();
+    let table = store.table("t").unwrap();
+    fill(&table, 1024);
+    let value = [7; 1024];
+    let keys: Vec<_> = (1_000_000..1_004_000u64).map(u64::to_le_bytes).collect();
+    let records: Vec<_> = keys.iter().map(|key| (&key[..], &value[..])).collect();
+    let hour = Duration::from_secs(3600);
+    let ending = records.iter().map(|record| (*record, Expiry::NEVER));
+    let ending: Vec<_> = ending.collect();
+    for failed in [
+        table.put_many_for(&records, hour, |_, _| ()),
+        table.put_many_until(&ending, |_, _| ()),
+    ] {
+        for (number, error) in failed.unwrap_err().failures() {
+            let StoreError::NoRoom(no_room) = error else {
+                panic!("{number}: {error}")
+            };
+            assert_eq!((&*no_room.table, no_room.limit), ("t", RoomLimit::Node));
+            assert!(no_room.memory.is_some());
+        }
+    }
 }
 
 #[test]

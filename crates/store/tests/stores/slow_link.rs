@@ -1,6 +1,7 @@
 //! Tables over TCP links of a second and more.
 
 use crate::calls::{MIB, open, serve};
+use crate::no_room::{by_value, fill};
 use farslot::fabric::{FabricError, Limits};
 use farslot::{Access, ErrorKind, FieldSize, OpenOptions, Store, StoreError, TableOptions};
 use std::io::{Read, Write};
@@ -121,4 +122,29 @@ fn a_link_that_is_slower_than_a_lease_is_named() {
             ))
     );
     assert!(is_named, "{error:?}");
+}
+
+/// A look at the memory takes longer than what it found is told for: all of a batch are told of by
+/// the same.
+#[test]
+fn a_batch_of_refused_records_looks_at_the_memory_once_over_a_slow_link() {
+    let server = serve(16 * MIB);
+    let near = open(&server, Access::Reads);
+    near.create("t", &by_value()).unwrap();
+    fill(&near.table("t").unwrap(), 8);
+    let at = server.addresses()[0].to_string();
+    let at = at.trim_start_matches("tcp://").parse().unwrap();
+    let far = slow_way(at, Duration::from_millis(100));
+    let far = Store::open_with(&far, so(Access::Reads)).unwrap();
+    let keys: Vec<_> = (1_000_000..1_000_030u64).map(u64::to_le_bytes).collect();
+    let records: Vec<_> = keys.iter().map(|key| (&key[..], &key[..])).collect();
+    let spent = |store: &Store| {
+        let table = store.table("t").unwrap();
+        let before = table.counters();
+        let failed = table.put_many(&records, |_, _| ()).unwrap_err();
+        assert_eq!(failed.failures().len(), records.len());
+        table.counters().since(&before).verbs.iter().sum::<u64>()
+    };
+    let (near, far) = (spent(&near), spent(&far));
+    assert!(near.abs_diff(far) < 20, "{near}, {far}");
 }

@@ -115,7 +115,7 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
         match put(&table, number) {
             Ok(true) => held.push(number),
             Err(StoreError::NoRoom(no_room)) => {
-                let why = &no_room.why;
+                let why = &no_room.cause;
                 assert!(matches!(why, IndexError::Full { slots: 256, .. }), "{why}");
             }
             other => panic!("{other:?}"),

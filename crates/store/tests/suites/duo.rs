@@ -241,7 +241,7 @@ pub fn a_table_for_its_writer_alone_grows_and_is_nobody_elses<S: TestStore>() {
         let Err(StoreError::NoRoom(no_room)) = put(&late, full) else {
             panic!("it cannot grow")
         };
-        assert!(matches!(no_room.why, IndexError::Full { .. }));
+        assert!(matches!(no_room.cause, IndexError::Full { .. }));
         assert_eq!(found(&late, 0..full + 100), full);
     }
 }

@@ -170,7 +170,7 @@ pub fn a_table_grows_under_all_its_writers_and_then_is_full<S: TestStore>() {
             false
         }
         Err(StoreError::NoRoom(no_room)) => {
-            let why = &no_room.why;
+            let why = &no_room.cause;
             assert!(matches!(
                 why,
                 IndexError::Full { .. } | IndexError::HeapFull { .. }

@@ -279,7 +279,7 @@ pub fn a_full_set_says_so_and_loses_nothing<S: TestStore>() {
         let StoreError::NoRoom(no_room) = error else {
             panic!("{error}")
         };
-        match no_room.why {
+        match no_room.cause {
             IndexError::Full { probed, slots } => {
                 assert_eq!((probed, slots), (layout.buckets, layout.buckets));
                 assert_eq!(put, slots);
@@ -410,7 +410,7 @@ pub fn options_that_no_set_can_have_are_named<S: TestStore>() {
         ("several records of a key", words().multi_key()),
         ("capacity to grow to", words().grow_to(200)),
         ("records that expire", words().expiring(true)),
-        ("evicting", words().evicting(farslot::Evicting::All)),
+        ("evict", words().evicting(farslot::Evicting::All)),
         (
             "the longest element",
             long().values(FieldSize::UpTo(17 << 10)),

@@ -265,7 +265,7 @@ pub fn a_full_table_says_so_and_serves_on<S: TestStore>() {
             probed: 50,
             slots: 50,
         };
-        assert_eq!(no_room.why, full);
+        assert_eq!(no_room.cause, full);
         assert_eq!(table.get(&key(number)).unwrap(), None);
     }
     for number in 0..50 {
