@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: [u8; 8] = *b"farsnap\n";
 /// The version of the format.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Bytes before the JSON.
 pub(super) const PREFIX_BYTES: usize = 24;
 /// The most bytes of the JSON: several times what 256 partitions need.
@@ -59,7 +59,7 @@ pub(super) struct SnapshotHead {
     pub(super) schemes: Vec<Scheme>,
     /// Which partition a key belongs to, if there are several.
     pub(super) slots: Option<SlotMap>,
-    /// Whether the table was built whole and never changes.
+    /// Whether the table was made of records that were there before it, and never changes.
     pub(super) built: bool,
     /// What told whether records have moved, when it was begun, by partition
     /// ([`Admin::Moves`](farslot_index::Admin::Moves)): none, where they do not.

@@ -277,6 +277,7 @@ mod tests {
     use super::*;
     use crate::TableOptions;
     use crate::catalog::record::Scheme;
+    use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
     fn head() -> SnapshotHead {
         SnapshotHead {
@@ -321,6 +322,29 @@ mod tests {
         bytes: 1,
         sum: 0,
     };
+
+    #[test]
+    fn a_whole_file_of_the_format_before_is_refused_by_both_versions() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let json = b"{}";
+        let mut bytes = [
+            &b"farsnap\n"[..],
+            &1_u32.to_le_bytes(),
+            &2_u32.to_le_bytes(),
+        ]
+        .concat();
+        let sum = xxh3_64_with_seed(json, xxh3_64(&bytes));
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes.extend_from_slice(json);
+        std::fs::write(&path, bytes).unwrap();
+        let refused = walk(&File::open(&path).unwrap(), &path)
+            .map(drop)
+            .unwrap_err();
+        let said = refused.to_string();
+        let says = "has format 1; this program reads format 2";
+        assert!(said.contains(says), "{said}");
+    }
 
     #[test]
     fn frames_that_nobody_has_written_are_refused_before_anything_is_allocated() {
