@@ -8,7 +8,7 @@ use farslot::{
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyDict, PyString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,10 +71,11 @@ pub(crate) fn table_options(
 ) -> PyResult<TableOptions> {
     let mut texts = Vec::new();
     for (name, value) in given(options)? {
-        // As they are written where options are texts.
-        let text = match value.cast::<PyBool>() {
-            Ok(flag) => flag.is_true().to_string(),
-            Err(_) => value.str()?.extract()?,
+        let text: String = value.str()?.extract()?;
+        // Flags as they are written where options are texts, NumPy's as well.
+        let text = match &*text {
+            "True" | "False" => text.to_lowercase(),
+            _ => text,
         };
         texts.push((name, text));
     }

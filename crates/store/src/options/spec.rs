@@ -353,6 +353,7 @@ mod tests {
                 new.clone().ordered().keys(fixed).values(fixed),
             ),
             ("capacity=1000 scheme=queue", new.clone().queue()),
+            ("capacity=18446744073709551615", TableOptions::new(u64::MAX)),
             (
                 "capacity=1000 scheme=set key_size=8 value_size=0",
                 new.clone().set().keys(fixed).values(FieldSize::Fixed(0)),
@@ -410,6 +411,10 @@ mod tests {
                 "capacity = \"many\" is not possible: a number",
             ),
             ("capacity=99999999999999999999", "of at most 64 bits"),
+            (
+                "capacity=99999999999999999999K",
+                "capacity = \"99999999999999999999K\" is not possible: a number",
+            ),
             ("key_size=8 max_key=8", "not with max_key"),
             ("capacity=1 key_size=5GiB", "of at most 32 bits"),
             ("scheme=chained", "needs a capacity"),

@@ -56,8 +56,11 @@ impl Text<'_> {
 
     /// A number, with a unit or without.
     fn number(&self, bits: u32) -> Result<u64, BadPair> {
-        let number: Option<ByteSize> = self.value.replace('_', "").parse().ok();
-        let number = number.map(|number| number.as_u64());
+        let text = self.value.replace('_', "");
+        // One with a unit that is too large is read as the largest.
+        let sized = || text.parse::<ByteSize>().ok().map(|sized| sized.as_u64());
+        let sized = || sized().filter(|number| *number < u64::MAX);
+        let number = text.parse().ok().or_else(sized);
         let number = number.filter(|number| *number <= u64::MAX >> (u64::BITS - bits));
         let limit = || format!("a number, such as 1_000 or 4KiB, of at most {bits} bits");
         number.ok_or_else(|| self.refused(limit()))
