@@ -2,7 +2,7 @@
 //! to know to do something about it.
 
 use crate::catalog::Scheme;
-use farslot_index::IndexError;
+use farslot_index::{IndexError, SchemeKind};
 use std::fmt;
 
 /// What a node has of memory for tables, and what of it a table has.
@@ -55,6 +55,8 @@ impl RoomLimit {
 pub struct NoRoom {
     /// The table.
     pub table: String,
+    /// The table's scheme.
+    pub scheme: SchemeKind,
     /// What it lacks room for: [`Full`](IndexError::Full), [`HeapFull`](IndexError::HeapFull) or
     /// [`OutOfMemory`](IndexError::OutOfMemory).
     pub cause: IndexError,

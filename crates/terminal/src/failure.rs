@@ -258,19 +258,18 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
 
 /// What helps a table that has no room, by what it lacks.
 fn no_room_hint(no_room: &NoRoom, at: &str) -> String {
-    let table = &no_room.table;
-    let copy = |option| format!("farslot -a {at} copy {table} NEW-TABLE {option}");
+    let NoRoom { table, scheme, .. } = no_room;
     match no_room.limit {
         RoomLimit::Table => format!(
-            "remove records, or copy it to a larger table: {}\n  \
+            "remove records, or copy it to a larger table: \
+             farslot -a {at} copy {table} NEW-TABLE --scheme {scheme} --capacity N\n  \
              or dump it and load it into one: farslot load --create=CAPACITY; \
-             a table without a capacity grows, and one made with --evict is never full",
-            copy("--capacity N")
+             a table without a capacity grows, and one made with --evict is never full"
         ),
         RoomLimit::Heap => format!(
-            "it was made with --heap: remove records, or copy it to a table with more: {}\n  \
-             one made with --evict is never full",
-            copy("--heap SIZE")
+            "it was made with --heap: remove records, or dump it and load it into a table with \
+             more: farslot -a {at} create NEW-TABLE --heap SIZE\n  \
+             one made with --evict is never full"
         ),
         _ => format!(
             "see which tables have the memory: farslot -a {at} stat\n  \

@@ -92,11 +92,23 @@ fn a_table_that_does_not_grow_is_full_and_says_what_to_do() {
         "table \"t\" has no room: the table is full",
         "bytes of memory; of its node's",
         "are free",
-        "copy t NEW-TABLE --capacity N",
+        "copy t NEW-TABLE --scheme race --capacity N",
         "load --create=CAPACITY",
     ];
     assert_fails(&loaded, 1, &parts);
     assert!(node.count("t") >= 1_000);
+    let copy = [
+        "copy",
+        "t",
+        "larger",
+        "--scheme",
+        "race",
+        "--capacity",
+        "20000",
+    ];
+    node.ok(copy);
+    let loaded = node.feed(["load", "larger"], lines(0..20_000).as_bytes());
+    assert!(loaded.status.success(), "{}", error_of(&loaded));
 }
 
 #[test]

@@ -436,6 +436,7 @@ impl Table {
         });
         NoRoom {
             table: self.name().into(),
+            scheme: self.scheme().kind(),
             cause,
             limit,
             node,
