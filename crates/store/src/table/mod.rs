@@ -4,6 +4,7 @@ mod administration;
 mod batches;
 mod entries;
 mod lifetimes;
+mod room;
 
 pub use entries::Entries;
 
