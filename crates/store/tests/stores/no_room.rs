@@ -152,9 +152,11 @@ fn a_batch_of_refused_records_looks_at_the_memory_seldom() {
         }
         table.counters().since(&before).verbs.iter().sum::<u64>()
     };
-    // What a look at the memory takes is little beside what the records do.
+    // A look for each record would be a READ each at the least. Some more are made where the batch
+    // takes long.
     let (first, again) = (spent(&table), spent(&table));
-    assert!(first.abs_diff(again) < 40, "{first}, {again}");
+    let most = first.min(again) + records.len() as u64 / 2;
+    assert!(first.max(again) < most, "{first}, {again}");
 }
 
 /// Those that shall expire are told of likewise.
