@@ -130,9 +130,10 @@ fn a_refused_record_says_over_tcp_what_its_table_and_its_node_have() {
     each_limit_is_told(&open(&server));
 }
 
-/// All of a batch that are refused are told of, by few looks at the memory.
+/// All of a batch that are refused are told of. (How seldom the memory is looked at for it, a test
+/// over a slow link counts.)
 #[test]
-fn a_batch_of_refused_records_looks_at_the_memory_seldom() {
+fn each_refused_record_of_a_batch_is_told_of() {
     let server = server(16 * MIB);
     let store = open(&server);
     store.create("t", &by_value()).unwrap();
@@ -140,23 +141,14 @@ fn a_batch_of_refused_records_looks_at_the_memory_seldom() {
     fill(&table, 8);
     let keys: Vec<_> = (1_000_000..1_000_500u64).map(u64::to_le_bytes).collect();
     let records: Vec<_> = keys.iter().map(|key| (&key[..], &key[..])).collect();
-    let spent = |table: &Table| {
-        let before = table.counters();
-        let failed = table.put_many(&records, |_, _| ()).unwrap_err();
-        assert_eq!(failed.failures().len(), records.len());
-        for (number, error) in failed.failures() {
-            let StoreError::NoRoom(no_room) = error else {
-                panic!("{number}: {error}")
-            };
-            assert!(no_room.table == "t" && no_room.memory.is_some());
-        }
-        table.counters().since(&before).verbs.iter().sum::<u64>()
-    };
-    // A look for each record would be a READ each at the least. Some more are made where the batch
-    // takes long.
-    let (first, again) = (spent(&table), spent(&table));
-    let most = first.min(again) + records.len() as u64 / 2;
-    assert!(first.max(again) < most, "{first}, {again}");
+    let failed = table.put_many(&records, |_, _| ()).unwrap_err();
+    assert_eq!(failed.failures().len(), records.len());
+    for (number, error) in failed.failures() {
+        let StoreError::NoRoom(no_room) = error else {
+            panic!("{number}: {error}")
+        };
+        assert!(no_room.table == "t" && no_room.memory.is_some());
+    }
 }
 
 /// Those that shall expire are told of likewise.
