@@ -298,10 +298,10 @@ impl<E: Endpoint> Catalog<'_, E> {
             };
             let at = self.entry_at(entry.number);
             let marked = State::restored(entry.words.state);
-            match entry.words.state == marked || change.swap(at, entry.words.state, marked).await? {
-                true => Ok(true),
-                false => Err(StoreError::ChangeCancelled),
+            if entry.words.state != marked {
+                change.must_swap(at, entry.words.state, marked).await?;
             }
+            Ok(true)
         })
         .await
     }
@@ -448,16 +448,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
             return Err(self.no_segment(new.name));
         }
         let opened = State::opened(entry.words.state);
-        match self
-            .swap(catalog.entry_at(record.entry), entry.words.state, opened)
-            .await?
-        {
-            true => {
-                record.is_clearing = false;
-                Ok(record)
-            }
-            false => Err(StoreError::ChangeCancelled),
-        }
+        self.must_swap(catalog.entry_at(record.entry), entry.words.state, opened)
+            .await?;
+        record.is_clearing = false;
+        Ok(record)
     }
 
     /// The error where no segment is free.
@@ -500,9 +494,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
             ..new
         };
         let (at, word) = (self.catalog.entry_at(old.number), old.words.state);
-        if !self.swap(at, word, State::moving(word)).await? {
-            return Err(StoreError::ChangeCancelled);
-        }
+        self.must_swap(at, word, State::moving(word)).await?;
         self.put_record(&new, snapshot).await?;
         self.settled().await?;
         Ok(new)
@@ -547,21 +539,13 @@ impl<E: Endpoint> Change<'_, '_, E> {
         if record.is_clearing {
             word = State::clearing(word);
         }
-        match self.swap(at, 0, word).await? {
-            true => Ok(()),
-            false => Err(StoreError::ChangeCancelled),
-        }
+        self.must_swap(at, 0, word).await
     }
 
     /// Says that a table is gone, and takes it away from all that have it open.
     async fn retire(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
-        let at = self.catalog.entry_at(entry.number);
-        if !self
-            .swap(at, entry.words.state, State::retired(entry.words.state))
-            .await?
-        {
-            return Err(StoreError::ChangeCancelled);
-        }
+        let (at, word) = (self.catalog.entry_at(entry.number), entry.words.state);
+        self.must_swap(at, word, State::retired(word)).await?;
         self.swap(at.plus(ID_AT), record.id, 0).await?;
         Ok(())
     }
@@ -571,10 +555,8 @@ impl<E: Endpoint> Change<'_, '_, E> {
     pub(super) async fn forget(&self, entry: &Entry, record: &TableRecord) -> Result<()> {
         self.retire(entry, record).await?;
         let at = self.catalog.entry_at(entry.number);
-        match self.swap(at, State::retired(entry.words.state), 0).await? {
-            true => Ok(()),
-            false => Err(StoreError::ChangeCancelled),
-        }
+        self.must_swap(at, State::retired(entry.words.state), 0)
+            .await
     }
 
     /// Makes the memory of a retired table zeros, and its entry empty, if that has not been done.
@@ -597,13 +579,9 @@ impl<E: Endpoint> Change<'_, '_, E> {
             self.free_all(record).await?;
             self.make_zeros(record, record.extent()).await?;
         }
-        match self.swap(at, entry.words.state, 0).await? {
-            true => {
-                let snapshot = self.catalog.snapshot_with_pool().await?;
-                self.free_what_nobody_has(&snapshot).await.map(drop)
-            }
-            false => Err(StoreError::ChangeCancelled),
-        }
+        self.must_swap(at, entry.words.state, 0).await?;
+        let snapshot = self.catalog.snapshot_with_pool().await?;
+        self.free_what_nobody_has(&snapshot).await.map(drop)
     }
 
     /// Gives back all segments that a table has.

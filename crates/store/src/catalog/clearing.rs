@@ -12,7 +12,7 @@ use super::parsing::{Entry, Is};
 use super::pool::pooled;
 use super::record::TableRecord;
 use super::region::Catalog;
-use crate::{Result, StoreError};
+use crate::Result;
 use farslot_fabric::Endpoint;
 
 impl<E: Endpoint> Catalog<'_, E> {
@@ -81,13 +81,8 @@ impl<E: Endpoint> Catalog<'_, E> {
                 return Err(change.no_segment(&record.name));
             }
             let at = self.entry_at(entry.number);
-            match change
-                .swap(at, entry.words.state, State::opened(entry.words.state))
-                .await?
-            {
-                true => Ok(()),
-                false => Err(StoreError::ChangeCancelled),
-            }
+            let word = entry.words.state;
+            change.must_swap(at, word, State::opened(word)).await
         })
         .await
     }

@@ -89,7 +89,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
     /// Shows that this client is alive, if it has not done so for a while.
     ///
     /// # Errors
-    /// [`StoreError::CreationCancelled`] if another took it for dead: nothing may be written then.
+    /// [`StoreError::ChangeCancelled`] if another took it for dead: nothing may be written then.
     pub(super) async fn show(&self) -> Result<()> {
         let Catalog { endpoint, .. } = self.catalog;
         let now = endpoint.now();
@@ -136,6 +136,17 @@ impl<E: Endpoint> Change<'_, '_, E> {
         self.check()?;
         let seen = self.catalog.endpoint.compare_swap(at, expected, new);
         Ok(seen.await? == expected)
+    }
+
+    /// The same of a word that only who took this client for dead can have changed.
+    ///
+    /// # Errors
+    /// [`StoreError::ChangeCancelled`] if somebody has.
+    pub(super) async fn must_swap(&self, at: RemoteAddr, expected: u64, new: u64) -> Result<()> {
+        match self.swap(at, expected, new).await? {
+            true => Ok(()),
+            false => Err(StoreError::ChangeCancelled),
+        }
     }
 
     /// Ends the change. What it has done stays done if that fails; the next client then waits a

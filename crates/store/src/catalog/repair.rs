@@ -110,9 +110,7 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             for entry in entries() {
                 let at = self.entry_at(entry.number);
-                if !change.swap(at, entry.words.state, 0).await? {
-                    return Err(StoreError::ChangeCancelled);
-                }
+                change.must_swap(at, entry.words.state, 0).await?;
             }
             // It may have been what was damaged, and counts what is there now.
             let end = snapshot.records().map(|record| record.extent().end).max();
