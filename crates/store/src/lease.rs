@@ -222,7 +222,7 @@ impl Leased {
         let catalog = Catalog::new(&self.inner, node).ok()?;
         let of_node = |pooled: &&Rc<Pooled>| pooled.segments.list.node == node;
         let tag = self.pooled.borrow().iter().find(of_node).map(|of| of.tag);
-        let left = catalog.pool().memory_left(tag).await.ok();
+        let left = catalog.memory_left(tag).await.ok();
         // From when it is known: over a slow link the look itself takes longer than that.
         self.left.borrow_mut().insert(node, (self.now(), left));
         left

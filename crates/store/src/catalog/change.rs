@@ -171,7 +171,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         snapshot: &CatalogSnapshot,
         requested: u128,
     ) -> Result<u64> {
-        let usable = snapshot.usable(self.region_bytes);
+        let usable = snapshot.usable();
         let placed = space::place(extents, usable, requested);
         placed.map_err(|free| StoreError::OutOfMemory {
             table: table.into(),

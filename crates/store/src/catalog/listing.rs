@@ -163,15 +163,19 @@ impl CatalogSnapshot {
 
     /// The bytes of the region that a new table may lie in: behind all that was ever taken where an
     /// entry is damaged or is not shown, for nobody knows which part of that is its table's.
-    pub(super) fn usable(&self, region_bytes: u64) -> Range<u64> {
+    pub(super) fn usable(&self) -> Range<u64> {
+        let start = match self.damaged().next() {
+            None if self.is_whole => catalog_bytes(self.region_bytes),
+            _ => self.marked(),
+        };
+        start..self.region_bytes
+    }
+
+    /// The byte up to which memory was ever taken, by the header.
+    pub(super) fn marked(&self) -> u64 {
         let [_, mark, ..] = self.header;
-        match self.damaged().next() {
-            None if self.is_whole => catalog_bytes(region_bytes)..region_bytes,
-            _ => {
-                let marked = catalog_bytes(region_bytes).saturating_add(mark);
-                marked.min(region_bytes)..region_bytes
-            }
-        }
+        let marked = catalog_bytes(self.region_bytes).saturating_add(mark);
+        marked.min(self.region_bytes)
     }
 }
 
@@ -184,7 +188,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// The same, and how much memory the tables have taken.
     pub(crate) async fn listing_and_memory(&self) -> Result<(Listing, MemoryUse)> {
         let snapshot = self.steady_snapshot().await?.with_pool(self).await?;
-        let usable = snapshot.usable(self.region_bytes);
+        let usable = snapshot.usable();
         let largest_free = space::largest(snapshot.extents(), usable.clone());
         let free = (usable.end - usable.start) - space::taken(snapshot.extents(), usable);
         let memory = MemoryUse {

@@ -169,23 +169,6 @@ impl<E: Endpoint> Pool<'_, E> {
         Ok(words)
     }
 
-    /// What there is of the memory, and what of it the table with this tag has in segments.
-    ///
-    /// # Errors
-    /// What the fabric says.
-    pub(crate) async fn memory_left(&self, tag: Option<u64>) -> Result<MemoryLeft> {
-        let (words, all) = (self.words().await?, self.segments());
-        let segment = segment_bytes(self.region_bytes);
-        let own = tag.map_or(0, |tag| segments_with(&words, tag).count());
-        let of_tables = words.iter().skip(all.start as usize);
-        let free = of_tables.filter(|word| **word == 0).count();
-        Ok(MemoryLeft {
-            table: own as u64 * segment,
-            total: self.region_bytes - catalog_bytes(self.region_bytes),
-            free: free as u64 * segment,
-        })
-    }
-
     /// Has a table that was seen to be there at `since` have memory for the segment of that number.
     /// A look for a free one goes on downwards from `from`.
     ///
@@ -294,6 +277,24 @@ impl<E: Endpoint> Catalog<'_, E> {
             node: self.node,
             region_bytes: self.region_bytes,
         }
+    }
+
+    /// What there is of the memory, and what of it the table with this tag has in segments.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn memory_left(&self, tag: Option<u64>) -> Result<MemoryLeft> {
+        let pool = self.pool();
+        let (words, all) = (pool.words().await?, pool.segments());
+        let segment = segment_bytes(self.region_bytes);
+        let own = tag.map_or(0, |tag| segments_with(&words, tag).count());
+        let of_tables = words.iter().skip(all.start as usize);
+        let free = of_tables.filter(|word| **word == 0).count();
+        Ok(MemoryLeft {
+            table: own as u64 * segment,
+            total: self.total(),
+            free: free as u64 * segment,
+        })
     }
 }
 

@@ -42,21 +42,19 @@ pub struct Damage {
 impl CatalogSnapshot {
     /// The memory that may have been taken and that no table has whose entry can be read: up to the
     /// region's end, where the mark is none that a client has written beside these tables.
-    fn unknown(&self, region_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-        let [_, mark, ..] = self.header;
-        let start = catalog_bytes(region_bytes);
-        let marked = start.saturating_add(mark).min(region_bytes);
+    fn unknown(&self) -> impl Iterator<Item = Range<u64>> {
+        let marked = self.marked();
         let in_pieces = self.records().map(|record| record.extent().end);
         let end = match in_pieces.max() {
             Some(last) if last <= marked => marked,
-            _ => region_bytes,
+            _ => self.region_bytes,
         };
-        space::holes(self.extents(), start..end)
+        space::holes(self.extents(), catalog_bytes(self.region_bytes)..end)
     }
 
-    fn damage(&self, region_bytes: u64) -> Option<Damage> {
+    fn damage(&self) -> Option<Damage> {
         let entries: Vec<_> = self.damaged().cloned().collect();
-        let unknown = self.unknown(region_bytes);
+        let unknown = self.unknown();
         (!entries.is_empty()).then(|| Damage {
             address: String::new(),
             entries,
@@ -77,14 +75,14 @@ impl<E: Endpoint> Catalog<'_, E> {
                 granted: Rights::NONE,
             }));
         }
-        Ok(snapshot.damage(self.region_bytes))
+        Ok(snapshot.damage())
     }
 
     /// Clears the entries that are damaged; returns what they were.
     pub(crate) async fn repair(&self) -> Result<Option<Damage>> {
         self.changing(async |change| {
             let snapshot = change.settled().await?;
-            let Some(damage) = snapshot.damage(self.region_bytes) else {
+            let Some(damage) = snapshot.damage() else {
                 return Ok(None);
             };
             let damaged = |entry: &&Entry| matches!(entry.is, Is::Damaged(_));
@@ -98,11 +96,11 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             change.wait(GRACE).await?;
             // No table takes any of that meanwhile.
-            for bytes in snapshot.unknown(self.region_bytes) {
+            for bytes in snapshot.unknown() {
                 change.keep_out(&bytes).await?;
             }
             let words = self.pool().words().await?;
-            for unknown in snapshot.unknown(self.region_bytes) {
+            for unknown in snapshot.unknown() {
                 let taken = taken(&words, self.region_bytes);
                 for bytes in space::holes(taken, unknown) {
                     change.clear(bytes).await?;
