@@ -524,6 +524,16 @@ impl StoreError {
             error => error,
         }
     }
+
+    /// The same error of a table that has another name until it is whole.
+    pub(crate) fn of_table(mut self, name: &str) -> Self {
+        match &mut self {
+            Self::OutOfMemory { table, .. } => *table = name.into(),
+            Self::NoRoom(refusal) => refusal.table = name.into(),
+            _ => {}
+        }
+        self
+    }
 }
 
 /// What there is for transactions in place of a table that takes no part.

@@ -138,7 +138,7 @@ impl Store {
         let copied = self.copy_settled(&open, built, to, options, progress);
         let closed = open.close();
         let copied = copied.and_then(|copied| closed.map(|()| copied));
-        copied.map_err(StoreError::in_doubt)
+        copied.map_err(|error| error.in_doubt().of_table(to))
     }
 
     /// The same of a table in which nothing moves past a scan.

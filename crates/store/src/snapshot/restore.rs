@@ -112,14 +112,24 @@ impl Store {
         progress: OnProgress<'_>,
     ) -> Result<SnapshotInfo> {
         let source = Source::find(directory, table, options)?;
+        let restored = self.restore_from(&source, options, progress);
+        restored.map_err(|error| error.of_table(&source.walk.head.table))
+    }
+
+    fn restore_from(
+        &self,
+        source: &Source,
+        options: &RestoreOptions,
+        progress: OnProgress<'_>,
+    ) -> Result<SnapshotInfo> {
         let is_part = source.walk.head.part.is_some();
         let restored = match (is_part, &*options.node) {
-            (true, _) | (false, [_, ..]) => self.restore_part(&source, &options.node, progress)?,
+            (true, _) | (false, [_, ..]) => self.restore_part(source, &options.node, progress)?,
             (false, []) => None,
         };
         match restored {
             Some(restored) => Ok(restored),
-            None => self.restore_whole(&source, options, progress),
+            None => self.restore_whole(source, options, progress),
         }
     }
 

@@ -10,7 +10,9 @@ use farslot::{
     Expiry, FieldSize, OpenOptions, Rights, Server, ServerOptions, Store, StoreError, Table,
     TableOptions,
 };
+use std::ops::ControlFlow;
 use std::time::Duration;
+use tempfile::TempDir;
 
 pub fn by_value() -> TableOptions {
     TableOptions::new(50)
@@ -207,4 +209,24 @@ fn a_client_that_may_not_read_the_memory_is_told_without_it() {
     let no_room = fill(&store.table("t").unwrap(), 8);
     assert_eq!((no_room.table.as_str(), no_room.memory), ("t", None));
     assert_eq!(no_room.limit, RoomLimit::Table);
+}
+
+/// A table that is copied or restored has a name of its own until it is whole, which nobody knows.
+#[test]
+fn a_copy_and_a_restore_for_which_there_is_no_room_have_the_name_that_was_asked_for() {
+    let embedded = |bytes| Store::embedded_with(bytes, OpenOptions::default()).unwrap();
+    let go_on = |_| ControlFlow::Continue(());
+    let refused = |outcome: Result<u64, StoreError>| match outcome.unwrap_err() {
+        StoreError::OutOfMemory { table, .. } => table,
+        error => panic!("{error}"),
+    };
+    let store = embedded(32 * MIB);
+    store.create("t", &by_value().capacity(500_000)).unwrap();
+    let larger = by_value().capacity(10_000_000);
+    let copied = store.copy_table_as("t", "larger", &larger, &go_on);
+    assert_eq!(refused(copied), "larger");
+    let directory = TempDir::new().unwrap();
+    store.snapshot("t", directory.path(), &go_on).unwrap();
+    let restored = embedded(4 * MIB).restore("t", directory.path(), &go_on);
+    assert_eq!(refused(restored.map(|taken| taken.records)), "t");
 }
