@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -35,14 +36,20 @@ def test_a_store_that_cannot_be_opened() -> None:
         farslot.open("embedded", colour="red")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="memory"):
         farslot.open("shm://nobody-serves-this", memory=1 << 20)
-    for wrong in ({"access": "maybe"}, {"stale_for": 1}, {"timeout": -1}, {"tls_pin": "xyz"}):
+    for wrong in (
+        {"access": "maybe"},
+        {"stale_for": 1},
+        {"timeout": -1},
+        {"tls_pin": "xyz"},
+        {"secret": "sixteen bytes ok", "secret_file": __file__},
+    ):
         options: Any = wrong
         with pytest.raises(errors.BadInputError):
             farslot.open("embedded", **options)
-    with pytest.raises(TypeError, match="belong together"):
+    with pytest.raises(errors.BadInputError, match="it needs tls_key"):
         farslot.open("embedded", tls_cert=__file__)
-    with pytest.raises(FileNotFoundError):
-        farslot.open("embedded", tls_ca="/no/such/file")
+    with pytest.raises(errors.BadInputError, match="No such file"):
+        farslot.open("embedded", tls_ca=Path("/no/such/file"))
 
 
 def test_a_secret_is_needed() -> None:

@@ -8,6 +8,7 @@ use farslot_fabric::verbs::{DeviceOptions, VerbsOptions};
 use farslot_fabric::{Limits, Rights};
 use farslot_index::cuckoo::LookupOrder;
 use farslot_index::linear::ReadPolicy;
+use serde::Deserialize;
 use std::time::Duration;
 
 /// Keys of which a thread remembers where their records lie, where
@@ -16,7 +17,8 @@ use std::time::Duration;
 pub const RECORD_LOCATIONS: usize = 1 << 18;
 
 /// By what a table's operations are done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Access {
     /// By one-sided verbs alone: the owner of the memory takes no part. Chained and ordered tables
     /// it writes all the same, and their lookups begin with a READ.

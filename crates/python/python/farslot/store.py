@@ -30,6 +30,8 @@ class OpenOptions(TypedDict, total=False):
     """Of an `embedded` store; by default half of what the machine has free."""
     secret: bytes | str
     """What a node at a `tcp://` or `verbs://` address must know, and wants to see proved."""
+    secret_file: str | os.PathLike[str]
+    """The same: the first line of this file."""
     grant: str
     """The grant under which it is used; `"read-only"` where the node has one."""
     read_only: bool

@@ -1,6 +1,7 @@
 //! What a table shall be.
 
 mod layouts;
+mod opening;
 mod organisation;
 mod scheme;
 mod spec;

@@ -161,7 +161,7 @@ fn records_with_a_time_to_live_are_refused_likewise() {
     let table = store.table("t").unwrap();
     fill(&table, 1024);
     let value = [7; 1024];
-    let keys: Vec<_> = (1_000_000..1_004_000u64).map(u64::to_le_bytes).collect();
+    let keys: Vec<_> = (1_000_000..1_000_400u64).map(u64::to_le_bytes).collect();
     let records: Vec<_> = keys.iter().map(|key| (&key[..], &value[..])).collect();
     let hour = Duration::from_secs(3600);
     let ending = records.iter().map(|record| (*record, Expiry::NEVER));
