@@ -254,6 +254,10 @@ fn replies_are_those_of_redis() {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         for number in 0..2_000 {
             let words = command(&mut random, &COMMANDS);
+            if words.iter().any(|word| matches!(*word, "GT" | "LT")) {
+                // The same span ends later than one that was given in an earlier millisecond.
+                std::thread::sleep(Duration::from_millis(3));
+            }
             let mut reply = comparable(&words, ours.run(&words));
             // Redis does not say how long it is, nor what the limit is.
             if let Some(end) = reply.find("(proto-max-bulk-len): ") {
