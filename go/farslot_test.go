@@ -367,7 +367,7 @@ func TestErrors(t *testing.T) {
 	_, err = farslot.Open("embedded", farslot.Options{"secret": `both ' and "`})
 	fails(t, err, farslot.ErrBadInput, "both quotes")
 	_, err = farslot.Open("embedded", farslot.Options{"colour": "red"})
-	fails(t, err, farslot.ErrBadInput, "\"colour\"")
+	fails(t, err, farslot.ErrBadInput, "option = colour is not possible: one of memory")
 
 	store := open(t, "embedded", farslot.Options{"memory": "64MiB"})
 	table := create(t, store, "t", farslot.Options{"capacity": "8", "key_size": "1", "value_size": "8"})

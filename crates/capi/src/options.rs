@@ -1,8 +1,7 @@
 //! Options as text: `NAME=VALUE`, with spaces or line breaks between them.
 
 use crate::error::Failure;
-use bytesize::ByteSize;
-use farslot::{HandleOptions, OpenOptions};
+use farslot::HandleOptions;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -56,19 +55,6 @@ fn parsed<T: FromStr>(name: &str, value: &str, limit: &str) -> Result<T, Failure
     value.parse().map_err(|_| bad(name, value, limit))
 }
 
-/// How a store is opened, and the bytes of one in this process, if that is said.
-pub(crate) fn opening(text: Option<&str>) -> Result<(OpenOptions, Option<u64>), Failure> {
-    let mut pairs = pairs(text)?;
-    let memory = pairs.iter().position(|(name, _)| *name == "memory");
-    let memory = memory.map(|at| pairs.remove(at).1);
-    let size = |value| parsed::<ByteSize>("memory", value, "a size, such as 64MiB");
-    let memory = memory.map(size).transpose()?;
-    Ok((
-        OpenOptions::named(pairs)?,
-        memory.map(|memory| memory.as_u64()),
-    ))
-}
-
 /// How a table is opened.
 pub(crate) fn table_opening(text: Option<&str>) -> Result<HandleOptions, Failure> {
     let mut options = HandleOptions::default();
@@ -90,7 +76,6 @@ pub(crate) fn table_opening(text: Option<&str>) -> Result<HandleOptions, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farslot::Rights;
 
     #[test]
     fn texts_are_options() {
@@ -111,21 +96,6 @@ mod tests {
                 said.contains(says) && !said.contains("hunter"),
                 "{text}: {said}"
             );
-        }
-    }
-
-    #[test]
-    fn stores_open_as_they_are_told() {
-        let (open, memory) = opening(Some("grant=reports memory=1MiB read_only=true")).unwrap();
-        let expected = OpenOptions {
-            grant: "reports".into(),
-            rights: Rights::READ,
-            ..OpenOptions::default()
-        };
-        assert_eq!((open, memory), (expected, Some(1 << 20)));
-        for text in ["memory=large", "memory=1 memory=2", "secret=hunter2"] {
-            let failure = format!("{:?}", opening(Some(text)).unwrap_err());
-            assert!(!failure.contains("hunter"), "{text}: {failure}");
         }
     }
 

@@ -3,9 +3,9 @@
 use crate::error::{Failure, made};
 use crate::fork::OfProcess;
 use crate::input::{ValueRoom, give, given, required, text};
-use crate::options::{opening, pairs};
+use crate::options::pairs;
 use crate::outcome::{FsOutcome, outcome};
-use farslot::{Store, TableOptions};
+use farslot::{OpenOptions, Store, TableOptions};
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -43,15 +43,8 @@ pub unsafe extern "C" fn fs_store_open(
     made(|| {
         // SAFETY: as the caller says.
         let (address, options) = unsafe { (required(address, "address")?, text(options)?) };
-        let store = match (address, opening(options)?) {
-            ("embedded", (options, Some(bytes))) => Store::embedded_with(bytes, options)?,
-            (_, (_, Some(_))) => {
-                let said =
-                    "memory is for the address \"embedded\": others have what is served there";
-                return Err(Failure::bad(said));
-            }
-            (address, (options, None)) => Store::open_with(address, options)?,
-        };
+        let options = OpenOptions::named(pairs(options)?)?;
+        let store = Store::open_with(address, options)?;
         Ok(StoreHandle(OfProcess::new(Arc::new(store))))
     })
 }

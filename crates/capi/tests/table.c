@@ -296,7 +296,7 @@ static void errors(fs_store *store) {
     NOTHING(fs_store_open(NULL, NULL), FS_KIND_BAD_INPUT, "no address");
     NOTHING(fs_store_open("rdma://host", NULL), FS_KIND_BAD_INPUT, "\"rdma\"");
     NOTHING(fs_store_open("\xff\xfe", NULL), FS_KIND_BAD_INPUT, "utf-8");
-    NOTHING(fs_store_open("embedded", "colour=red"), FS_KIND_BAD_INPUT, "known are memory");
+    NOTHING(fs_store_open("embedded", "colour=red"), FS_KIND_BAD_INPUT, "one of memory");
     NOTHING(fs_store_open("embedded", "secret=short"), FS_KIND_BAD_INPUT, "at least 16");
     NOTHING(fs_store_open("embedded", "memory=1KiB"), FS_KIND_BAD_INPUT, "at least");
     NOTHING(fs_store_open("shm://nobody-serves-this", "memory=1MiB"), FS_KIND_BAD_INPUT, "for the address");

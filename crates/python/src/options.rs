@@ -81,13 +81,6 @@ pub(crate) fn table_options(
     spec.options().map_err(|error| raise(py, error))
 }
 
-/// The bytes of a store in this process, if they are given.
-pub(crate) fn memory_of(options: Option<&Bound<'_, PyDict>>) -> PyResult<Option<u64>> {
-    let memory = options.map(|options| options.get_item("memory"));
-    let memory = memory.transpose()?.flatten();
-    memory.map_or(Ok(None), |memory| memory.extract())
-}
-
 /// A secret, as bytes or text.
 pub(crate) fn secret_of(
     py: Python<'_>,
@@ -109,8 +102,8 @@ pub(crate) fn open_options(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<OpenOptions> {
     let mut texts = texts(options)?;
-    // For `memory` see `memory_of`; a secret may be bytes that are no text.
-    texts.retain(|(name, _)| !matches!(&**name, "memory" | "secret"));
+    // A secret may be bytes that are no text.
+    texts.retain(|(name, _)| name != "secret");
     let mut open = OpenOptions::named(pairs(&texts)).map_err(|error| refused(py, error))?;
     let secret = options.map(|options| options.get_item("secret"));
     let secret = secret.transpose()?.flatten();

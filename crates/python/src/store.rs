@@ -4,7 +4,7 @@ use crate::clients::StoreClients;
 use crate::codec::RecordField;
 use crate::failure::{Failure, raise};
 use crate::input::Input;
-use crate::options::{memory_of, open_options, table_options};
+use crate::options::{open_options, table_options};
 use farslot::{Record, Store};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -35,17 +35,8 @@ impl RawStore {
     #[new]
     #[pyo3(signature = (address, **options))]
     fn new(address: &str, options: Option<&Bound<'_, PyDict>>, py: Python<'_>) -> PyResult<Self> {
-        let memory = memory_of(options)?;
         let options = open_options(py, options)?;
-        let opened = py.detach(|| match (address, memory) {
-            ("embedded", Some(bytes)) => Store::embedded_with(bytes, options),
-            _ => Store::open_with(address, options),
-        });
-        if memory.is_some() && address != "embedded" {
-            let message =
-                "memory is for the address \"embedded\": others have what is served there";
-            return Err(PyValueError::new_err(message));
-        }
+        let opened = py.detach(|| Store::open_with(address, options));
         let store = opened.map_err(|error| raise(py, error))?;
         Ok(Self {
             clients: Arc::new(StoreClients::new(store)),

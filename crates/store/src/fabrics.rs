@@ -1,6 +1,7 @@
 //! The memory of a store, as each fabric holds it.
 
 use crate::catalog::check_size;
+use crate::error::bad_option;
 use crate::profile::nic_profile;
 use crate::{Address, OpenOptions, Result, StoreError};
 use farslot_fabric::shm::{self, RegionSpec, ShmEndpoint};
@@ -157,8 +158,14 @@ impl Fabric {
 
     /// What there is at an address, which `text` is.
     pub(crate) fn open(address: &Address, text: &str, options: &OpenOptions) -> Result<Self> {
+        if let Some(bytes) = options.memory
+            && *address != Address::Embedded
+        {
+            let limit = "for the address \"embedded\": others have what is served there";
+            return Err(bad_option("memory", bytes, limit));
+        }
         match address {
-            Address::Embedded => Self::embedded(embedded_bytes()),
+            Address::Embedded => Self::embedded(options.memory.unwrap_or_else(embedded_bytes)),
             Address::Shm { names } => {
                 let nodes = MappedNodes::attached(names, options.rights)?;
                 Ok(Self::Shm(nodes))

@@ -61,6 +61,9 @@ impl std::fmt::Display for Access {
 /// How a store is opened, where the defaults do not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
+    /// Bytes of an `embedded` store; by default half of what the machine has free. Other addresses
+    /// have what is served there, and refuse it.
+    pub memory: Option<u64>,
     /// What each thread's endpoint may hold, and how long it waits.
     pub limits: Limits,
     /// How lookups in a linear table find their read size; by default for throughput, by the costs
@@ -112,6 +115,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
+            memory: None,
             limits: Limits::default(),
             read_policy: None,
             look_ahead: false,

@@ -78,9 +78,8 @@ impl Store {
     /// # }
     /// ```
     pub fn embedded_with(bytes: u64, options: OpenOptions) -> Result<Self> {
-        let fabric = Fabric::embedded(bytes)?;
-        serve_embedded(&fabric);
-        Ok(Self::new(Address::Embedded, fabric, options))
+        let memory = Some(bytes);
+        Self::open_with("embedded", OpenOptions { memory, ..options })
     }
 
     /// Opens the store at an address: `embedded`, `shm://NAME`, `tcp://HOST:PORT` or
@@ -659,6 +658,21 @@ fn schemes_for(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_asked_of_this_process_alone() {
+        let options = OpenOptions {
+            memory: Some(16 << 20),
+            ..OpenOptions::default()
+        };
+        let store = Store::open_with("embedded", options.clone()).unwrap();
+        assert!((15 << 20..=16 << 20).contains(&store.memory().unwrap().total));
+        for address in ["shm://nobody", "tcp://127.0.0.1:1", "sim://cx5-edr?seed=1"] {
+            let refused = Store::open_with(address, options.clone()).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.starts_with("memory = 16777216 is not"), "{text}");
+        }
+    }
 
     #[test]
     fn memory_is_taken_by_tables() {

@@ -22,6 +22,7 @@ const LONGEST_PEM: u64 = 1 << 20;
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct OpenSpec {
+    memory: Option<u64>,
     secret: Option<String>,
     secret_file: Option<PathBuf>,
     grant: Option<String>,
@@ -39,7 +40,7 @@ struct OpenSpec {
 }
 
 impl OpenOptions {
-    /// The options that pairs of names and texts ask for: `secret` or `secret_file`, `grant`,
+    /// The options that pairs of names and texts ask for: `memory`, `secret` or `secret_file`, `grant`,
     /// `read_only`, `access`, `cache` and `stale_for`, `client_memory`, `connect_timeout`,
     /// `timeout`, `tls_ca` or `tls_pin` (several with commas between them), `tls_cert` and
     /// `tls_key`. Sizes may have a unit (`64MiB`), spans are in seconds, and certificates and keys
@@ -68,6 +69,7 @@ impl OpenOptions {
         }
         let connect_timeout = seconds("connect_timeout", spec.connect_timeout)?;
         Ok(Self {
+            memory: spec.memory,
             secret: spec.secret()?,
             tls: spec.tls()?,
             cache: spec.cache()?,
@@ -197,6 +199,7 @@ mod tests {
         let file = directory.path().join("a file");
         std::fs::write(&file, "a secret of many bytes\nthe one before it\n").unwrap();
         let named = OpenOptions::named([
+            ("memory", "1MiB"),
             ("secret_file", file.to_str().unwrap()),
             ("grant", "reports"),
             ("read_only", "true"),
@@ -208,6 +211,7 @@ mod tests {
             ("timeout", "1.5"),
         ]);
         let expected = OpenOptions {
+            memory: Some(1 << 20),
             secret: Some(Secret::new("a secret of many bytes").unwrap()),
             grant: "reports".into(),
             rights: Rights::READ,
@@ -232,7 +236,7 @@ mod tests {
     fn what_cannot_be_is_said_with_what_can() {
         let pin = "00".repeat(32);
         let cases: [(&[(&str, &str)], &str); 18] = [
-            (&[("colour", "red")], "one of secret, secret_file, grant"),
+            (&[("colour", "red")], "one of memory, secret, secret_file"),
             (&[("grant", "a"), ("grant", "b")], "once"),
             (&[("secret", "hunter2")], "at least 16"),
             (
