@@ -27,6 +27,16 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
+/// A field of a process's memory in `/proc/PID/status` (proc(5)), such as `VmRSS:`, in bytes;
+/// nothing if the process has ended.
+#[must_use]
+pub fn memory_of(process: u32, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +52,13 @@ mod tests {
             cpu_seconds(u32::MAX),
             Err(BenchError::Process { .. })
         ));
+    }
+
+    #[test]
+    fn a_process_has_memory() {
+        let own = std::process::id();
+        let (now, most) = (memory_of(own, "VmRSS:"), memory_of(own, "VmHWM:"));
+        assert!(now > Some(1 << 20) && most >= now, "{now:?} of {most:?}");
+        assert_eq!(memory_of(u32::MAX, "VmRSS:"), None);
     }
 }

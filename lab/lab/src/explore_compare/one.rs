@@ -1,10 +1,11 @@
 //! One exploration in a process of its own.
 
 use super::model::CommonModel;
-use super::outcome::{OneExplored, memory_of};
+use super::outcome::OneExplored;
 use super::stateright;
 use super::system::ExplorationTool;
 use crate::Result;
+use farslot_bench::process::memory_of;
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::models::Named;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -30,12 +31,13 @@ impl One {
     /// [`Explorer`](crate::LabError::Explorer).
     pub(crate) fn explore(self) -> Result<OneExplored> {
         bound_memory();
-        let before = memory_of("self", "VmRSS:");
+        let own = std::process::id();
+        let before = memory_of(own, "VmRSS:");
         let explored = match self.system {
             ExplorationTool::Farslot => self.ours()?,
             _ => stateright::explore(self.model, self.workers.get(), self.system)?,
         };
-        let peak = memory_of("self", "VmHWM:").zip(before);
+        let peak = memory_of(own, "VmHWM:").zip(before);
         Ok(OneExplored {
             peak_bytes: peak.map(|(peak, before)| peak.saturating_sub(before)),
             ..explored

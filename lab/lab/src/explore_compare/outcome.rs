@@ -1,4 +1,4 @@
-//! What one exploration came to, and how much memory a process has.
+//! What one exploration came to.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,4 @@ pub struct OneExplored {
     pub set_bytes: Option<u64>,
     /// The most memory that the process had beyond what it began with, where it is one process.
     pub peak_bytes: Option<u64>,
-}
-
-/// A field of a process's memory in `/proc/PID/status` (proc(5)), in bytes.
-pub(super) fn memory_of(process: &str, field: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes << 10)
 }

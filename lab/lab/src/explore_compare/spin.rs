@@ -1,10 +1,11 @@
 //! Spin: a verifier that it makes of a Promela text, and gcc a program of that.
 
 use super::model::CommonModel;
-use super::outcome::{OneExplored, memory_of};
+use super::outcome::OneExplored;
 use super::system::ExplorationTool;
 use crate::ycsb::find_program;
 use crate::{LabError, Result};
+use farslot_bench::process::memory_of;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
@@ -151,12 +152,12 @@ fn watched(mut command: Command) -> std::io::Result<(Output, Option<u64>)> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let process = child.id().to_string();
+    let process = child.id();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| child.wait_with_output());
         let mut peak = None;
         while !waiting.is_finished() {
-            peak = peak.max(memory_of(&process, "VmHWM:"));
+            peak = peak.max(memory_of(process, "VmHWM:"));
             thread::sleep(LOOK);
         }
         let output = waiting.join();

@@ -2,7 +2,8 @@
 //! puts what it does not find.
 //!
 //! Objects have sizes from 100 bytes to 64 KiB, evenly by their logarithm. Each system may take the
-//! same memory: Farslot's table in all, Redis's `maxmemory`, memcached's `-m`. The traces are
+//! same memory: Farslot's table in all, Redis's `maxmemory`, memcached's `-m`; beside each ratio
+//! stands by how much the resident memory of its process has grown in the trace. The traces are
 //! generated: Zipf's popularity of two skews; one with a scan through it, a third of the time, of
 //! objects that are asked for once in a round; and one whose popularity shifts.
 
@@ -15,6 +16,7 @@ use super::system::{FarslotTable, Request, ServedStore, WorkloadSystem};
 use crate::{LabError, Progress, Result};
 use farslot::layout::RaceShape;
 use farslot::{Evicting, FieldSize, OpenOptions, Store, TableOptions};
+use farslot_bench::process::memory_of;
 use farslot_bench::simulated::Zipf;
 use farslot_bench::{BenchReport, BenchRow};
 use rand::{RngExt, SeedableRng};
@@ -104,10 +106,14 @@ pub(crate) fn run(options: &Options, progress: Progress<'_>) -> Result<BenchRepo
                     popularity: popularity.clone(),
                     rng: ChaCha8Rng::seed_from_u64(options.seed),
                 };
+                let before = resident_bytes(&*system.1);
                 let ratio = hit_ratio(trace, &*system.1)?;
+                let taken = resident_bytes(&*system.1).saturating_sub(before);
                 let mib = memory >> 20;
                 let row = format!("{name}, {mib} MiB ({percent} %): {system_name}");
-                rows.push(BenchRow::new(row, ratio * 100.0, "% hits"));
+                rows.push(BenchRow::new(&row, ratio * 100.0, "% hits"));
+                let taken = taken as f64 / f64::from(1 << 20);
+                rows.push(BenchRow::new(format!("{row}, taken"), taken, "MiB"));
             }
         }
     }
@@ -175,6 +181,12 @@ fn farslot(memory: u64) -> Result<Box<dyn WorkloadSystem>> {
     )?))
 }
 
+/// The resident memory of a system's process, which may be this one.
+fn resident_bytes(system: &dyn WorkloadSystem) -> u64 {
+    let process = system.process().unwrap_or_else(std::process::id);
+    memory_of(process, "VmRSS:").unwrap_or_default()
+}
+
 /// The part of the requests that found their object, of the second half of a trace.
 fn hit_ratio(mut trace: CacheTrace<'_>, system: &dyn WorkloadSystem) -> Result<f64> {
     let mut client = system.connect()?;
@@ -215,7 +227,8 @@ mod tests {
             seed: 1,
         };
         let report = run(&options, &|_| {}).unwrap();
-        let ratios: Vec<f64> = report.rows.iter().map(|row| row.value).collect();
+        let ratios = report.rows.iter().step_by(2);
+        let ratios: Vec<f64> = ratios.map(|row| row.value).collect();
         assert_eq!(ratios.len(), 8);
         for trace in 0..4 {
             assert!(ratios[trace] < ratios[trace + 4], "{ratios:?}");
