@@ -50,13 +50,17 @@ fn in_pieces(
 ///
 /// # Safety
 /// `at` are `count`, each of which is bytes that are there.
-unsafe fn many<'a>(at: *const FsBytes, count: usize, what: &str) -> Result<Vec<&'a [u8]>, Failure> {
+unsafe fn many<'a>(
+    at: *const FsBytes,
+    count: usize,
+    argument: &str,
+) -> Result<Vec<&'a [u8]>, Failure> {
     // SAFETY: as the caller says.
-    let given = unsafe { items(at, count, what) }?;
+    let given = unsafe { items(at, count, argument) }?;
     // SAFETY: as the caller says.
     let each = given
         .iter()
-        .map(|one| unsafe { bytes(one.data, one.len, what) });
+        .map(|one| unsafe { bytes(one.data, one.len, argument) });
     each.collect()
 }
 

@@ -45,10 +45,10 @@ pub(crate) unsafe fn text<'a>(at: *const c_char) -> Result<Option<&'a str>, Fail
 ///
 /// # Safety
 /// As of [`text`].
-pub(crate) unsafe fn required<'a>(at: *const c_char, what: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn required<'a>(at: *const c_char, argument: &str) -> Result<&'a str, Failure> {
     // SAFETY: as the caller says.
     let text = unsafe { text(at) }?;
-    text.ok_or_else(|| Failure::bad(format!("no {what}")))
+    text.ok_or_else(|| Failure::bad(format!("no {argument}")))
 }
 
 /// Bytes at a pointer: of a key or a value, of which no table has longer ones than `u32::MAX`.
@@ -58,13 +58,18 @@ pub(crate) unsafe fn required<'a>(at: *const c_char, what: &str) -> Result<&'a s
 pub(crate) unsafe fn bytes<'a>(
     data: *const u8,
     len: usize,
-    what: &str,
+    argument: &str,
 ) -> Result<&'a [u8], Failure> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::bad(format!("no {what}, but a length of {len}"))),
+        (true, _) => Err(Failure::bad(format!(
+            "no {argument}, but a length of {len}"
+        ))),
         (false, len) if len > u32::MAX as usize => {
-            let said = format!("a {what} of {len} bytes is over the limit of {}", u32::MAX);
+            let said = format!(
+                "a {argument} of {len} bytes is over the limit of {}",
+                u32::MAX
+            );
             Err(Failure::bad(said))
         }
         // SAFETY: as the caller says.
@@ -76,10 +81,10 @@ pub(crate) unsafe fn bytes<'a>(
 ///
 /// # Safety
 /// It is null, or what it is to is there for as long as it is used.
-pub(crate) unsafe fn given<'a, T>(at: *const T, what: &str) -> Result<&'a T, Failure> {
+pub(crate) unsafe fn given<'a, T>(at: *const T, argument: &str) -> Result<&'a T, Failure> {
     // SAFETY: as the caller says.
     let given = unsafe { at.as_ref() };
-    given.ok_or_else(|| Failure::bad(format!("no {what}")))
+    given.ok_or_else(|| Failure::bad(format!("no {argument}")))
 }
 
 /// So many items at a pointer.
@@ -89,9 +94,9 @@ pub(crate) unsafe fn given<'a, T>(at: *const T, what: &str) -> Result<&'a T, Fai
 pub(crate) unsafe fn items<'a, T>(
     at: *const T,
     count: usize,
-    what: &str,
+    argument: &str,
 ) -> Result<&'a [T], Failure> {
-    check_items(at, count, what)?;
+    check_items(at, count, argument)?;
     match count {
         0 => Ok(&[]),
         // SAFETY: as the caller says, and it is not null.
@@ -100,14 +105,16 @@ pub(crate) unsafe fn items<'a, T>(
 }
 
 /// Refuses a place where there cannot be so many items.
-pub(crate) fn check_items<T>(at: *const T, count: usize, what: &str) -> Result<(), Failure> {
+pub(crate) fn check_items<T>(at: *const T, count: usize, argument: &str) -> Result<(), Failure> {
     if count > isize::MAX as usize / size_of::<T>().max(1) {
         return Err(Failure::bad(format!(
-            "{count} {what} are more than memory holds"
+            "{count} {argument} are more than memory holds"
         )));
     }
     if count > 0 && (at.is_null() || !at.is_aligned()) {
-        return Err(Failure::bad(format!("no {what}, but a number of {count}")));
+        return Err(Failure::bad(format!(
+            "no {argument}, but a number of {count}"
+        )));
     }
     Ok(())
 }

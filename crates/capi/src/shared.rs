@@ -28,7 +28,7 @@ pub(crate) fn segments(
     let agreed = job.agree(
         &terms
             .each_ref()
-            .map(|(what, value)| (*what, value.as_str())),
+            .map(|(term, value)| (*term, value.as_str())),
     );
     agreed.map_err(|error| said(&error))?;
     let layout = Layout::new(job.ranks().into(), buckets_per_rank, element_words);

@@ -131,12 +131,12 @@ pub enum RankError {
         rank: usize,
     },
     /// A rank sent what it cannot have meant.
-    #[error("rank {rank} sent {what}")]
+    #[error("rank {rank} sent {reason}")]
     Malformed {
         /// The rank.
         rank: usize,
         /// What is wrong.
-        what: &'static str,
+        reason: &'static str,
     },
     /// Not as many states of a level came from a rank as it has sent.
     #[error("rank {rank} has sent {sent} states of a level, of which {received} came")]
@@ -186,7 +186,7 @@ pub enum RankError {
 }
 
 impl RankError {
-    pub(crate) fn malformed(rank: usize, what: &'static str) -> Self {
-        Self::Malformed { rank, what }
+    pub(crate) fn malformed(rank: usize, reason: &'static str) -> Self {
+        Self::Malformed { rank, reason }
     }
 }

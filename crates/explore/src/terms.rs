@@ -28,8 +28,8 @@ impl Terms {
 
     /// The same, and something else by a name.
     #[must_use]
-    pub fn and(mut self, what: &'static str, value: impl Into<String>) -> Self {
-        self.0.push((what, value.into()));
+    pub fn and(mut self, term: &'static str, value: impl Into<String>) -> Self {
+        self.0.push((term, value.into()));
         self
     }
 
@@ -37,7 +37,7 @@ impl Terms {
         let terms: Vec<_> = self
             .0
             .iter()
-            .map(|(what, value)| (*what, value.as_str()))
+            .map(|(term, value)| (*term, value.as_str()))
             .collect();
         Ok(job.agree(&terms)?)
     }

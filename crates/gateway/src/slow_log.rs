@@ -89,7 +89,7 @@ impl SlowRequestLog {
         self.last.map(|entry| Slow {
             at: UNIX_EPOCH + entry.at,
             took: entry.took,
-            what: String::from_utf8_lossy(&entry.arguments[0]).to_lowercase(),
+            operation: String::from_utf8_lossy(&entry.arguments[0]).to_lowercase(),
             table: String::new(),
             by: entry.peer.clone(),
         })

@@ -196,10 +196,10 @@ pub enum IndexError {
         word: u64,
     },
     /// A sealed table's perfect hash function that is not as its builder leaves it.
-    #[error("the table's perfect hash function is damaged: {what}")]
+    #[error("the table's perfect hash function is damaged: {reason}")]
     BadFunction {
         /// What is wrong with it.
-        what: &'static str,
+        reason: &'static str,
     },
     /// Other writers changed the slot at every attempt.
     #[error("slot {slot} was changed by others at each of {attempts} attempts")]

@@ -14,7 +14,7 @@ impl Source for ClientMetrics {
         let slow = self.slow_operations().into_iter().map(|slow| Slow {
             at: slow.at,
             took: slow.took,
-            what: match (slow.operations, slow.error) {
+            operation: match (slow.operations, slow.error) {
                 (1, None) => slow.operation.to_owned(),
                 (1, Some(error)) => format!("{}: {}", slow.operation, error.name()),
                 (many, _) => format!("{many} operations, {} the first", slow.operation),

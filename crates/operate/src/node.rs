@@ -100,7 +100,7 @@ impl Source for NodeMetrics {
         let long = self.server.long_calls().into_iter().map(|call| Slow {
             at: call.at,
             took: LongCall::LIMIT,
-            what: format!("call: {} of {} operations", call.done, call.operations),
+            operation: format!("call: {} of {} operations", call.done, call.operations),
             table: call.table,
             by: call.grant.unwrap_or_default(),
         });

@@ -38,7 +38,7 @@ pub struct Slow {
     /// How long it took.
     pub took: Duration,
     /// What it was.
-    pub what: String,
+    pub operation: String,
     /// The table that it was done to, if one is known.
     pub table: String,
     /// Whose it was, if that is known.

@@ -30,10 +30,10 @@ pub enum SetError {
         limit: u64,
     },
     /// A table of a size that cannot be.
-    #[error("{what} is {value}: it must be from {least} to {most}")]
+    #[error("{parameter} is {value}: it must be from {least} to {most}")]
     OutOfRange {
         /// What is out of range.
-        what: &'static str,
+        parameter: &'static str,
         /// Its value.
         value: u64,
         /// The least allowed.
@@ -67,7 +67,7 @@ pub enum SetError {
 
 /// Checks that a value is within its range.
 pub(crate) fn check_range(
-    what: &'static str,
+    parameter: &'static str,
     value: u64,
     least: u64,
     most: u64,
@@ -76,7 +76,7 @@ pub(crate) fn check_range(
         return Ok(());
     }
     Err(SetError::OutOfRange {
-        what,
+        parameter,
         value,
         least,
         most,

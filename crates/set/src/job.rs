@@ -220,9 +220,9 @@ impl Job {
         let ours = agreement::decoded(&all[0]);
         for (rank, part) in (0..).zip(&all) {
             let found = agreement::difference(&ours, &agreement::decoded(part));
-            if let Some((what, ours, peer)) = found {
+            if let Some((term, ours, peer)) = found {
                 return Err(JobError::Disagreement {
-                    what,
+                    term,
                     rank,
                     peer,
                     ours,
@@ -273,7 +273,7 @@ impl Job {
             BEGUN => Err(has_begun(&payload)),
             _ => Err(JobError::Malformed {
                 rank: 0,
-                what: "a frame of the wrong kind",
+                reason: "a frame of the wrong kind",
             }),
         }
     }
@@ -287,7 +287,7 @@ impl Job {
             if kind != PART {
                 return Err(JobError::Malformed {
                     rank,
-                    what: "a frame of the wrong kind",
+                    reason: "a frame of the wrong kind",
                 });
             }
             parts.push(part);
@@ -358,7 +358,7 @@ fn refusal(payload: &[u8]) -> JobError {
         }
         _ => JobError::Malformed {
             rank: 0,
-            what: "a refusal of another length",
+            reason: "a refusal of another length",
         },
     }
 }
@@ -372,7 +372,7 @@ fn has_begun(payload: &[u8]) -> JobError {
         },
         _ => JobError::Malformed {
             rank: 0,
-            what: "a refusal of another length",
+            reason: "a refusal of another length",
         },
     }
 }
@@ -416,9 +416,9 @@ fn connect(
     }
 }
 
-fn io<'a>(what: &'static str, address: &'a str) -> impl Fn(std::io::Error) -> JobError + 'a {
+fn io<'a>(action: &'static str, address: &'a str) -> impl Fn(std::io::Error) -> JobError + 'a {
     move |error| JobError::Io {
-        what,
+        action,
         address: address.into(),
         error: error.to_string(),
     }

@@ -256,12 +256,12 @@ fn what_ranks_have_is_compared_and_all_hear_of_a_difference() {
                 let model = format!("{long}{}", rank / 2);
                 assert_eq!(job.agree(&[("model", long), ("way", "new\nline")]), Ok(()));
                 let Err(JobError::Disagreement {
-                    what, rank: other, ..
+                    term, rank: other, ..
                 }) = job.agree(&[("model", "a"), ("property", &model)])
                 else {
                     panic!("they differ behind what is shown")
                 };
-                assert_eq!((&*what, other), ("property", 2));
+                assert_eq!((&*term, other), ("property", 2));
                 let model = if rank == 1 { "b" } else { "a" };
                 assert_eq!(
                     job.agree(&[("model", model)]).unwrap_err().to_string(),

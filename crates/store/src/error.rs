@@ -237,10 +237,10 @@ pub enum StoreError {
         allowed: FieldSize,
     },
     /// A key or a value whose bytes are none of the type that a [`Typed`](crate::Typed) table has.
-    #[error("a {what} of {} is no {name}: {reason}", ByteCount(*bytes))]
+    #[error("a {field} of {} is no {name}: {reason}", ByteCount(*bytes))]
     OtherType {
         /// Key or value.
-        what: &'static str,
+        field: &'static str,
         /// How long it is.
         bytes: usize,
         /// The type.

@@ -135,9 +135,9 @@ fn check<K, V>((key, value): (FieldSize, FieldSize)) -> Result<()> {
 }
 
 /// What bytes of the table are, as a type.
-fn read<P: CheckedBitPattern>(what: &'static str, bytes: &[u8]) -> Result<P> {
+fn read<P: CheckedBitPattern>(field: &'static str, bytes: &[u8]) -> Result<P> {
     bytemuck::checked::try_pod_read_unaligned(bytes).map_err(|error| StoreError::OtherType {
-        what,
+        field,
         bytes: bytes.len(),
         name: std::any::type_name::<P>(),
         reason: error.to_string(),
@@ -569,7 +569,7 @@ mod tests {
         for key in [2, 3] {
             let error = flags.get(&key).unwrap_err();
             assert!(
-                matches!(error, StoreError::OtherType { what: "value", .. }),
+                matches!(error, StoreError::OtherType { field: "value", .. }),
                 "{error}"
             );
             assert_eq!(error.kind(), ErrorKind::DoesNotFit);
@@ -587,7 +587,7 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [(0, Some(true)), (2, None)]);
         let failed = got.unwrap_err();
-        let [(1, StoreError::OtherType { what: "value", .. })] = failed.failures() else {
+        let [(1, StoreError::OtherType { field: "value", .. })] = failed.failures() else {
             panic!("{failed:?}");
         };
         assert!(flags.remove(&1).unwrap() && !flags.update(&1, &true).unwrap());

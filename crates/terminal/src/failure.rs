@@ -46,10 +46,10 @@ pub enum Failure {
         address: Option<Address>,
     },
     /// A file or a stream failed.
-    #[error("{what}: {error}")]
+    #[error("{stream}: {error}")]
     Io {
         /// The file or the stream.
-        what: String,
+        stream: String,
         /// What the system said.
         error: io::Error,
     },
@@ -90,7 +90,7 @@ impl From<BenchError> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Io {
-            what: "output".into(),
+            stream: "output".into(),
             error,
         }
     }
@@ -104,9 +104,9 @@ impl From<serde_json::Error> for Failure {
 
 impl Failure {
     /// The failure of reading or writing `what`.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        move |error| Self::Io { what, error }
+    pub fn io(stream: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let stream = stream.into();
+        move |error| Self::Io { stream, error }
     }
 
     /// The same failure, knowing which store it was about.

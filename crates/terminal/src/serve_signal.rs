@@ -28,12 +28,12 @@ pub fn switch(while_stdin: bool, reloads: bool) -> Result<mpsc::Receiver<ServeSi
     let on_signal = sender.clone();
     std::thread::spawn(move || {
         for signal in signals.forever() {
-            let what = match signal {
+            let request = match signal {
                 SIGHUP => ServeSignal::Reload,
                 _ => ServeSignal::End,
             };
             // Where nobody waits any more, the process is ending already.
-            if on_signal.send(what).is_err() || what == ServeSignal::End {
+            if on_signal.send(request).is_err() || request == ServeSignal::End {
                 return;
             }
         }

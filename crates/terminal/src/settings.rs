@@ -394,8 +394,8 @@ fn nearest(definition: &Command, command: &str, key: &str) -> Option<String> {
     Some(suggested.trim_start_matches('-').to_owned())
 }
 
-fn wrong(file: &Path, line: usize, what: impl fmt::Display) -> Failure {
-    Failure::Usage(format!("{}: line {line}: {what}", file.display()))
+fn wrong(file: &Path, line: usize, problem: impl fmt::Display) -> Failure {
+    Failure::Usage(format!("{}: line {line}: {problem}", file.display()))
 }
 
 /// What an error of clap's is about, whatever else stands on the command line.

@@ -135,9 +135,9 @@ pub fn run(
     store.drop_table(TABLE)?;
     let Options { tasks, threads, .. } = options;
     let limit = median(of_threads);
-    let quantile = |what, quantile| {
+    let quantile = |label, quantile| {
         let micros = latency.value_at_quantile(quantile) as f64 / 1e3;
-        BenchRow::new(format!("{fabric}, {tasks} tasks, {what}"), micros, "µs")
+        BenchRow::new(format!("{fabric}, {tasks} tasks, {label}"), micros, "µs")
     };
     Ok(vec![
         BenchRow::new(

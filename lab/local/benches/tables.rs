@@ -161,8 +161,8 @@ fn timed(work: impl FnOnce()) -> Duration {
 
 fn measure<T: Table>(criterion: &mut Criterion, keys: &Keys) {
     let entries = keys.present.len();
-    let mut bench = |what: &str, operations: usize, round: &mut dyn FnMut() -> Duration| {
-        let mut group = criterion.benchmark_group(what);
+    let mut bench = |label: &str, operations: usize, round: &mut dyn FnMut() -> Duration| {
+        let mut group = criterion.benchmark_group(label);
         group.sample_size(10);
         group.warm_up_time(Duration::from_millis(200));
         group.measurement_time(Duration::from_secs(1));

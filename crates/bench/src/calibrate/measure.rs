@@ -337,7 +337,7 @@ impl ProfileInput<'_> {
             "measured: least squares over the latencies of READs of 8 B to 64 KiB (alpha of paper 000)".into(),
         );
         let peak = self.peak;
-        let what = if self.apart {
+        let reach = if self.apart {
             "to 8 nodes"
         } else {
             "to the one node there is"
@@ -345,7 +345,7 @@ impl ProfileInput<'_> {
         note(
             "requester_ns.per_message",
             format!(
-                "measured: {:.2} million READs of {SMALLEST} B a second (rho_0 of paper 000), {} threads with {} each, {what}",
+                "measured: {:.2} million READs of {SMALLEST} B a second (rho_0 of paper 000), {} threads with {} each, {reach}",
                 peak.reads_per_second / 1e6,
                 peak.clients,
                 peak.width,

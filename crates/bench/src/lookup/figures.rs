@@ -11,14 +11,14 @@ pub(super) struct LoadPoint {
 }
 
 impl LoadPoint {
-    pub(super) fn name(self, what: &str) -> String {
-        format!("load {}, {}, {what}", self.load, self.scheme)
+    pub(super) fn name(self, figure: &str) -> String {
+        format!("load {}, {}, {figure}", self.load, self.scheme)
     }
 
     /// Bytes of remote memory and of the client's own for each of so many keys.
     pub(super) fn memory(self, remote: f64, client: f64, keys: u64) -> [BenchRow; 2] {
         [("remote memory", remote), ("client's memory", client)]
-            .map(|(what, bytes)| BenchRow::new(self.name(what), bytes / keys as f64, "B/key"))
+            .map(|(figure, bytes)| BenchRow::new(self.name(figure), bytes / keys as f64, "B/key"))
     }
 }
 

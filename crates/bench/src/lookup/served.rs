@@ -189,8 +189,8 @@ impl StoreBench<'_> {
         let of = self.measure.repetitions;
         for repetition in 1..=of {
             for filled in &mut filled {
-                let what = format!("repetition {repetition} of {of}");
-                (self.progress)(&filled.point.name(&what));
+                let figure = format!("repetition {repetition} of {of}");
+                (self.progress)(&filled.point.name(&figure));
                 self.measure(filled)?;
             }
         }
@@ -343,8 +343,8 @@ impl FilledTable {
         rows.push(match threads {
             0 => BenchRow::new(point.name("built"), puts, "records/s"),
             _ => {
-                let what = format!("puts up to there, {threads} threads");
-                BenchRow::new(point.name(&what), puts, "puts/s")
+                let figure = format!("puts up to there, {threads} threads");
+                BenchRow::new(point.name(&figure), puts, "puts/s")
             }
         });
         let opening = self.opening.as_nanos() as f64;
@@ -383,9 +383,9 @@ impl FilledTable {
             // At best as many times as much as of one.
             rows.push(row.limited_by(one * threads as f64));
         }
-        for (what, rates) in timed::WRITES.iter().zip(self.writes.iter().flatten()) {
+        for (figure, rates) in timed::WRITES.iter().zip(self.writes.iter().flatten()) {
             let rate = median(rates.iter().copied());
-            let row = BenchRow::new(point.name(what), rate, "writes/s");
+            let row = BenchRow::new(point.name(figure), rate, "writes/s");
             rows.push(row.limited_by(self.memory.limit()));
         }
         if refused > 0 {
@@ -421,17 +421,17 @@ impl Memory {
     }
 
     fn rows(&self, point: LoadPoint) -> Vec<BenchRow> {
-        let rate = |what, samples: &[f64], unit| {
-            BenchRow::new(point.name(what), median(samples.iter().copied()), unit)
+        let rate = |figure, samples: &[f64], unit| {
+            BenchRow::new(point.name(figure), median(samples.iter().copied()), unit)
         };
         let reads = rate("READs of 64 B through an endpoint", &self.reads, "READs/s");
         if !self.is_loaded() {
             return vec![reads];
         }
-        let what = "random loads of 64 B, prefetched";
+        let figure = "random loads of 64 B, prefetched";
         vec![
             rate("random loads of 64 B", &self.loads, "loads/s"),
-            rate(what, &self.prefetched, "loads/s"),
+            rate(figure, &self.prefetched, "loads/s"),
             reads.limited_by(self.limit()),
         ]
     }

@@ -125,10 +125,10 @@ impl RawSamples {
         let mut rows = Vec::new();
         let mut add = |row: BenchRow, limit: Option<(String, f64)>| match limit {
             None => rows.push(row),
-            Some((what, limit)) => {
+            Some((figure, limit)) => {
                 let unit = row.unit;
                 rows.push(row.limited_by(limit));
-                rows.push(BenchRow::new(what, limit, unit));
+                rows.push(BenchRow::new(figure, limit, unit));
             }
         };
         let many = format!("READs of {size} B, {} outstanding", options.outstanding);

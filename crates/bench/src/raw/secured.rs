@@ -9,7 +9,7 @@ use farslot::fabric::FabricError;
 pub(super) fn both_sides() -> Result<(TlsServer, TlsClient)> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]);
     let made = made.map_err(|error| FabricError::BadTls {
-        what: "the certificate of the measurement",
+        subject: "the certificate of the measurement",
         reason: error.to_string(),
     })?;
     let key = made.signing_key.serialize_pem();

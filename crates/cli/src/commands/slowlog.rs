@@ -29,7 +29,7 @@ struct SlowEntry {
     at: String,
     at_unix_ms: u64,
     took_seconds: f64,
-    what: String,
+    operation: String,
     table: String,
     by: String,
 }
@@ -67,7 +67,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         listing.add_row([
             format!("{} s ago", output::grouped(ago.as_secs())),
             format!("{took:.1?}"),
-            output::escaped(&slow.what),
+            output::escaped(&slow.operation),
             output::escaped(&slow.table),
             output::escaped(&slow.by),
             slow.at.clone(),

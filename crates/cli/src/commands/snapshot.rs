@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
 ///
 /// # Errors
 /// That any has.
-pub(crate) fn end(failed: Vec<(String, String)>, what: &str) -> Result<()> {
+pub(crate) fn end(failed: Vec<(String, String)>, action: &str) -> Result<()> {
     for (table, error) in &failed {
         output::note(format_args!("{table}: {error}"));
     }
@@ -92,7 +92,7 @@ pub(crate) fn end(failed: Vec<(String, String)>, what: &str) -> Result<()> {
         0 => Ok(()),
         number => {
             let snapshots = output::counted(number as u64, "snapshot");
-            output::note(format_args!("error: {snapshots} {what}"));
+            output::note(format_args!("error: {snapshots} {action}"));
             Err(Failure::Reported)
         }
     }

@@ -506,8 +506,8 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
 /// What splits and clients that have died have left in a RACE table: some words for each that there
 /// is.
 fn unfinished(survey: &RaceSurvey) -> impl Iterator<Item = (&'static str, String)> {
-    let left = |name, count: u64, what: &str| {
-        (count > 0).then(|| (name, format!("{} slots {what}", output::grouped(count))))
+    let left = |name, count: u64, unit: &str| {
+        (count > 0).then(|| (name, format!("{} slots {unit}", output::grouped(count))))
     };
     let begun = left("begun", survey.begun, "of insertions that are not decided");
     let behind = left("behind", survey.behind, "that a split has still to come to");

@@ -187,10 +187,10 @@ fn content(value: &RawValue) -> Result<Vec<u8>, String> {
 
 /// An error without the number of the line, which is that in the file, and said beside it.
 fn in_its_line(error: &serde_json::Error) -> String {
-    let what = without_place(error);
+    let problem = without_place(error);
     match error.column() {
-        0 => what,
-        column => format!("{what} at column {column}"),
+        0 => problem,
+        column => format!("{problem} at column {column}"),
     }
 }
 

@@ -19,14 +19,14 @@ fn secret(path: &Path, text: &str, mode: u32) {
 }
 
 /// Waits until a file is as it should be; returns what it has then.
-fn wait_for(path: &Path, what: &str, is: impl Fn(&str) -> bool) -> String {
+fn wait_for(path: &Path, condition: &str, is: impl Fn(&str) -> bool) -> String {
     let since = Instant::now();
     loop {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         if is(&text) {
             return text;
         }
-        assert!(since.elapsed() < DEADLINE, "{what} is not in {text}");
+        assert!(since.elapsed() < DEADLINE, "{condition} is not in {text}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -43,9 +43,9 @@ pub struct Header {
 }
 
 /// A digest of all that decides which states are reachable, and of which of how many ranks it is.
-pub(crate) fn digest_of(what: &impl Hash, ranks: (usize, usize)) -> u64 {
+pub(crate) fn digest_of(value: &impl Hash, ranks: (usize, usize)) -> u64 {
     let mut digest = Xxh3::new();
-    what.hash(&mut digest);
+    value.hash(&mut digest);
     if ranks.1 > 1 {
         ranks.hash(&mut digest);
     }

@@ -2,10 +2,10 @@
 
 /// A number that a model cannot be made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {value}: it must be from {least} to {most}")]
+#[error("{parameter} is {value}: it must be from {least} to {most}")]
 pub struct SizeError {
     /// What.
-    pub what: &'static str,
+    pub parameter: &'static str,
     /// Its value.
     pub value: usize,
     /// The least allowed.
@@ -15,7 +15,7 @@ pub struct SizeError {
 }
 
 pub(super) fn check_size(
-    what: &'static str,
+    parameter: &'static str,
     value: usize,
     least: usize,
     most: usize,
@@ -24,7 +24,7 @@ pub(super) fn check_size(
         return Ok(());
     }
     Err(SizeError {
-        what,
+        parameter,
         value,
         least,
         most,

@@ -498,9 +498,9 @@ fn unsupported_arc(kind: &str) -> Problem {
     Problem::Unsupported(format!("an arc of type {:?}", shortened(kind)))
 }
 
-fn at_most(count: usize, limit: usize, what: &'static str) -> Result<(), Problem> {
+fn at_most(count: usize, limit: usize, subject: &'static str) -> Result<(), Problem> {
     if count > limit {
-        return Err(Problem::TooMany { what, limit });
+        return Err(Problem::TooMany { subject, limit });
     }
     Ok(())
 }
@@ -548,15 +548,15 @@ fn resolve_entity(entity: &BytesRef<'_>) -> Result<char, Problem> {
 
 /// A number of tokens. A plus sign is allowed, and the name that PIPE gives to its one class of
 /// tokens.
-fn number(text: &str, what: &'static str) -> Result<u32, Problem> {
+fn number(text: &str, subject: &'static str) -> Result<u32, Problem> {
     let text = text.strip_prefix(TOKEN_CLASS).unwrap_or(text).trim();
     let digits = text.strip_prefix('+').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         let text = shortened(text);
-        return Err(Problem::NotANumber { what, text });
+        return Err(Problem::NotANumber { subject, text });
     }
     digits.parse().map_err(|_| Problem::TooLarge {
-        what,
+        subject,
         text: shortened(digits),
     })
 }

@@ -48,10 +48,10 @@ pub enum Problem {
     #[error("elements are nested deeper than {}", limits::DEPTH)]
     TooDeep,
     /// More of something than its limit.
-    #[error("more than {limit} {what}")]
+    #[error("more than {limit} {subject}")]
     TooMany {
         /// What.
-        what: &'static str,
+        subject: &'static str,
         /// The limit.
         limit: usize,
     },
@@ -93,18 +93,18 @@ pub enum Problem {
         first: u64,
     },
     /// A marking or a weight that is no number.
-    #[error("{text:?} is not a {what}")]
+    #[error("{text:?} is not a {subject}")]
     NotANumber {
         /// What it should be.
-        what: &'static str,
+        subject: &'static str,
         /// What is there.
         text: String,
     },
     /// A marking or a weight above 2^32 - 1.
-    #[error("the {what} {text} is above {max}", max = u32::MAX)]
+    #[error("the {subject} {text} is above {max}", max = u32::MAX)]
     TooLarge {
         /// What it is.
-        what: &'static str,
+        subject: &'static str,
         /// The number as it is written, or the sum of parallel arcs.
         text: String,
     },
@@ -112,10 +112,10 @@ pub enum Problem {
     #[error("an arc has weight 0")]
     ZeroWeight,
     /// An arc or a reference names a node that the document does not have.
-    #[error("{what} names {:?}, which is no place and no transition of the document", shortened(.id))]
+    #[error("{subject} names {:?}, which is no place and no transition of the document", shortened(.id))]
     NoSuchNode {
         /// Which end of an arc, or a reference.
-        what: &'static str,
+        subject: &'static str,
         /// The name.
         id: String,
     },

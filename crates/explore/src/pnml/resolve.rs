@@ -133,7 +133,7 @@ fn follow<'a>(
         at = by_id.get(to.as_str()).ok_or_else(|| PnmlError {
             line: at.line,
             problem: Problem::NoSuchNode {
-                what: "a reference",
+                subject: "a reference",
                 id: to.clone(),
             },
         })?;
@@ -163,11 +163,11 @@ fn add_arc(
         line: arc.line,
         problem,
     };
-    let end = |id: &String, what| {
+    let end = |id: &String, subject| {
         let target = targets.get(id.as_str()).copied();
         target.ok_or_else(|| {
             let id = id.clone();
-            at_arc(Problem::NoSuchNode { what, id })
+            at_arc(Problem::NoSuchNode { subject, id })
         })
     };
     let source = end(&arc.source, "an arc's source")?;
@@ -204,7 +204,7 @@ fn join_parallel(arcs: &mut Vec<Arc>, line: u64) -> Result<(), PnmlError> {
         Some(sum) => Err(PnmlError {
             line,
             problem: Problem::TooLarge {
-                what: "weight of parallel arcs",
+                subject: "weight of parallel arcs",
                 text: sum.to_string(),
             },
         }),

@@ -211,7 +211,7 @@ fn documents_that_are_too_large_are_refused() {
     assert_eq!(
         error.problem,
         Problem::TooMany {
-            what: "places",
+            subject: "places",
             limit
         }
     );

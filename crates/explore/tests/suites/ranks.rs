@@ -366,11 +366,11 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
             let terms = terms[job.rank() as usize].clone();
             Team::meet(job, &RankFabric::Shm, shape, None, terms).map(drop)
         });
-        let Err(RankError::Job(JobError::Disagreement { what, rank: 1, .. })) = &ends[0] else {
+        let Err(RankError::Job(JobError::Disagreement { term, rank: 1, .. })) = &ends[0] else {
             panic!("{ends:?}");
         };
         assert_eq!(ends[0], ends[1]);
-        what.clone()
+        term.clone()
     };
     let [one, other] = nets.each_ref().map(|net| Terms::of_net(net, None));
     assert_eq!(refused([one.clone(), other]), "model");
@@ -387,11 +387,11 @@ fn ranks_with_other_nets_or_conditions_are_refused() {
         farslot_explore::symbolic::share_memory(&mut job, &options, terms).map(drop)
     });
     for end in symbolic {
-        let Err(ExploreError::Rank(RankError::Job(JobError::Disagreement { what, .. }))) = end
+        let Err(ExploreError::Rank(RankError::Job(JobError::Disagreement { term, .. }))) = end
         else {
             panic!("{end:?}");
         };
-        assert_eq!(what, "way");
+        assert_eq!(term, "way");
     }
 }
 

@@ -181,38 +181,40 @@ pub enum FabricError {
         user: u32,
     },
     /// The memory is not a Farslot region.
-    #[error("{what} is not a Farslot region: it starts with {found:#018x}, not {expected:#018x}")]
+    #[error(
+        "{subject} is not a Farslot region: it starts with {found:#018x}, not {expected:#018x}"
+    )]
     NotFarslot {
         /// What was looked at.
-        what: String,
+        subject: String,
         /// The first word found.
         found: u64,
         /// The first word of every Farslot region.
         expected: u64,
     },
     /// The memory is a Farslot region of another format version.
-    #[error("{what} has format version {found}; this build reads version {supported}")]
+    #[error("{subject} has format version {found}; this build reads version {supported}")]
     FormatVersion {
         /// What was looked at.
-        what: String,
+        subject: String,
         /// The version found.
         found: u64,
         /// The version that this build reads and writes.
         supported: u64,
     },
     /// The region's header is inconsistent with itself or with its memory.
-    #[error("{what} has a damaged header: {reason}")]
+    #[error("{subject} has a damaged header: {reason}")]
     DamagedHeader {
         /// What was looked at.
-        what: String,
+        subject: String,
         /// What does not fit.
         reason: String,
     },
     /// The memory is that of a node whose process runs.
-    #[error("{what} is in use: the node that has it still runs")]
+    #[error("{subject} is in use: the node that has it still runs")]
     MemoryInUse {
         /// What was asked for.
-        what: String,
+        subject: String,
     },
     /// A directory in which others than this user could reach what is for it alone.
     #[error("the directory {path} cannot be used: {reason}")]
@@ -313,10 +315,10 @@ pub enum FabricError {
         failure: TlsFailure,
     },
     /// A certificate, a key or an authority that cannot be used for TLS.
-    #[error("{what} cannot be used for TLS: {reason}")]
+    #[error("{subject} cannot be used for TLS: {reason}")]
     BadTls {
         /// What cannot be used.
-        what: &'static str,
+        subject: &'static str,
         /// Why not.
         reason: String,
     },

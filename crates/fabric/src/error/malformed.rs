@@ -45,10 +45,10 @@ pub enum Malformed {
         found: u64,
     },
     /// An invalid frame of the handshake.
-    #[error("a frame of the handshake is wrong: {what}")]
+    #[error("a frame of the handshake is wrong: {reason}")]
     Handshake {
         /// What is wrong with it.
-        what: &'static str,
+        reason: &'static str,
     },
     /// An answer that no verb waits for, or that does not match its verb.
     #[error("an answer fits no verb that waits")]

@@ -101,7 +101,7 @@ impl Keeper {
         match self.ask(request, file)? {
             (DONE, None) => Ok(()),
             (IN_USE, None) => Err(FabricError::MemoryInUse {
-                what: format!("the kept memory {:?}", self.name),
+                subject: format!("the kept memory {:?}", self.name),
             }),
             other => Err(self.nonsense(&other)),
         }
@@ -112,9 +112,9 @@ impl Keeper {
             Some(file) => send_file(&self.stream, request, file),
             None => self.stream.write_all(&[request]).is_ok(),
         };
-        let failed = |what: &str| FabricError::Os {
+        let failed = |subject: &str| FabricError::Os {
             call: "asking the keeper",
-            error: format!("that of {:?} {what}", self.name),
+            error: format!("that of {:?} {subject}", self.name),
         };
         if !sent {
             return Err(failed("has ended"));
@@ -128,7 +128,7 @@ impl Keeper {
 
     fn nonsense(&self, (found, _): &(u8, Option<OwnedFd>)) -> FabricError {
         FabricError::NotFarslot {
-            what: format!("the keeper of {:?}", self.name),
+            subject: format!("the keeper of {:?}", self.name),
             found: (*found).into(),
             expected: DONE.into(),
         }

@@ -81,19 +81,23 @@ impl NodeMemory {
     /// [`MemoryInUse`](FabricError::MemoryInUse) while the node's process runs;
     /// [`NotFarslot`](FabricError::NotFarslot), [`FormatVersion`](FabricError::FormatVersion) and
     /// [`DamagedHeader`](FabricError::DamagedHeader) of what cannot be used.
-    pub fn of_file(file: OwnedFd, what: &str) -> Result<Self> {
-        check_sealed(file.as_fd(), what)?;
+    pub fn of_file(file: OwnedFd, subject: &str) -> Result<Self> {
+        check_sealed(file.as_fd(), subject)?;
         let until = Instant::now() + ENDING;
         let claim = loop {
             match claim(file.as_fd())? {
                 None if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
-                None => return Err(FabricError::MemoryInUse { what: what.into() }),
+                None => {
+                    return Err(FabricError::MemoryInUse {
+                        subject: subject.into(),
+                    });
+                }
                 claimed => break claimed,
             }
         };
-        let header = Header::of_file(file.as_fd(), what)?;
+        let header = Header::of_file(file.as_fd(), subject)?;
         let damaged = |reason| FabricError::DamagedHeader {
-            what: what.into(),
+            subject: subject.into(),
             reason,
         };
         let journal = header.journal();
@@ -169,18 +173,18 @@ impl NodeMemory {
 
 impl Header {
     /// Reads and checks the header of a whole file.
-    pub(crate) fn of_file(file: BorrowedFd<'_>, what: &str) -> Result<Self> {
+    pub(crate) fn of_file(file: BorrowedFd<'_>, subject: &str) -> Result<Self> {
         let status = rustix::fs::fstat(file).map_err(os("fstat"))?;
         if status.st_size == 0 {
             return Err(FabricError::NotFarslot {
-                what: what.into(),
+                subject: subject.into(),
                 found: 0,
                 expected: super::MAGIC,
             });
         }
         let memory = Mapping::of_file(file, false, status.st_blksize as u64)?;
         let words = SharedWords::new(memory.words());
-        Self::read(words, memory.words().len() as u64 * 8, what)
+        Self::read(words, memory.words().len() as u64 * 8, subject)
     }
 }
 
@@ -269,7 +273,12 @@ mod tests {
         let memory = NodeMemory::to_be_kept(REGION).unwrap();
         let file = memory.file().try_clone_to_owned().unwrap();
         let refused = NodeMemory::of_file(file, "it").unwrap_err();
-        assert_eq!(refused, FabricError::MemoryInUse { what: "it".into() });
+        assert_eq!(
+            refused,
+            FabricError::MemoryInUse {
+                subject: "it".into()
+            }
+        );
         let unsealed = rustix::fs::memfd_create("none", rustix::fs::MemfdFlags::ALLOW_SEALING);
         let refused = NodeMemory::of_file(unsealed.unwrap(), "it").unwrap_err();
         assert!(

@@ -41,7 +41,7 @@ impl Header {
     pub(crate) fn lay_out(incarnation: u64, regions: Vec<RegionInfo>) -> Result<Self> {
         if regions.len() > MAX_REGIONS {
             return Err(FabricError::DamagedHeader {
-                what: "a new node".into(),
+                subject: "a new node".into(),
                 reason: format!(
                     "{} regions are over the limit of {MAX_REGIONS}",
                     regions.len()
@@ -104,15 +104,15 @@ impl Header {
     }
 
     /// Reads and checks the header of `what`, a memory of `bytes` bytes.
-    pub(crate) fn read(memory: SharedWords<'_>, bytes: u64, what: &str) -> Result<Self> {
+    pub(crate) fn read(memory: SharedWords<'_>, bytes: u64, subject: &str) -> Result<Self> {
         let damaged = |reason: String| FabricError::DamagedHeader {
-            what: what.into(),
+            subject: subject.into(),
             reason,
         };
         let get = |at: u64| memory.word(at).load(Ordering::Relaxed);
         if bytes < mailbox::END {
             return Err(FabricError::NotFarslot {
-                what: what.into(),
+                subject: subject.into(),
                 found: if bytes < 8 { 0 } else { get(0) },
                 expected: MAGIC,
             });
@@ -123,14 +123,14 @@ impl Header {
         fence(Ordering::Acquire);
         if magic != MAGIC {
             return Err(FabricError::NotFarslot {
-                what: what.into(),
+                subject: subject.into(),
                 found: magic,
                 expected: MAGIC,
             });
         }
         if get(VERSION_AT) != FORMAT_VERSION {
             return Err(FabricError::FormatVersion {
-                what: what.into(),
+                subject: subject.into(),
                 found: get(VERSION_AT),
                 supported: FORMAT_VERSION,
             });

@@ -176,14 +176,14 @@ fn reserve(file: BorrowedFd<'_>, bytes: u64) -> bool {
 }
 
 /// Refuses a file that could shrink under its readers.
-pub(crate) fn check_sealed(file: BorrowedFd<'_>, what: &str) -> Result<()> {
+pub(crate) fn check_sealed(file: BorrowedFd<'_>, subject: &str) -> Result<()> {
     let reason = match rustix::fs::fcntl_get_seals(file) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => return Ok(()),
         Ok(_) => "it is not sealed against shrinking".into(),
         Err(error) => format!("it is no memory that can be sealed: {error}"),
     };
     Err(FabricError::DamagedHeader {
-        what: what.into(),
+        subject: subject.into(),
         reason,
     })
 }

@@ -38,9 +38,9 @@ impl Attachment {
 pub fn attach(name: &str, wanted: Rights) -> Result<Node> {
     let writable = wanted.masked_by(Rights::WRITE.and(Rights::ATOMIC)) != Rights::NONE;
     let (file, stream) = fd_passing::connect(name, writable)?;
-    let what = format!("shared memory {name:?}");
-    check_sealed(file.as_fd(), &what)?;
-    let mut header = Header::of_file(file.as_fd(), &what)?;
+    let subject = format!("shared memory {name:?}");
+    check_sealed(file.as_fd(), &subject)?;
+    let mut header = Header::of_file(file.as_fd(), &subject)?;
     let page_bytes = rustix::fs::fstat(&file).map_err(os("fstat"))?.st_blksize as u64;
     let memory = Mapping::of_file(file.as_fd(), writable, page_bytes)?;
     for region in &mut header.info.regions {

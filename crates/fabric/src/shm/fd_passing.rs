@@ -375,7 +375,7 @@ fn receive_file(stream: &UnixStream, name: &str) -> Result<OwnedFd> {
             error: format!("the owner of {name:?} refused"),
         }),
         UnixSocketMessage::Byte(found, _) => Err(FabricError::NotFarslot {
-            what: format!("whoever serves {name:?}"),
+            subject: format!("whoever serves {name:?}"),
             found: found.into(),
             expected: WELCOME.into(),
         }),

@@ -113,7 +113,7 @@ impl QueuePairAddress {
             && end.reads_at_once > 0
             && rest >> 33 == 0;
         in_range.then_some(end).ok_or(Malformed::Handshake {
-            what: "an end of a queue pair is not of its form",
+            reason: "an end of a queue pair is not of its form",
         })
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn decode_paired(
     words: &[u64],
     regions: usize,
 ) -> std::result::Result<(QueuePairAddress, Vec<KeyedArea>), Malformed> {
-    let wrong = |what| Malformed::Handshake { what };
+    let wrong = |reason| Malformed::Handshake { reason };
     let [_, a, b, c, d, rows @ ..] = words else {
         return Err(wrong("a PAIRED is too short"));
     };

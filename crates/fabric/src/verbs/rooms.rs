@@ -91,7 +91,7 @@ impl Half {
             && bytes.is_multiple_of(GRANULE)
             && address.checked_add(bytes as u64).is_some();
         in_range.then_some(Some(half)).ok_or(Malformed::Handshake {
-            what: "a room for calls is not of its form",
+            reason: "a room for calls is not of its form",
         })
     }
 }

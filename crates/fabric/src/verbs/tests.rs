@@ -61,10 +61,10 @@ fn client(agent: &Agent, grant: &str) -> Executor<VerbsEndpoint> {
 }
 
 /// Waits until it is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(condition: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(30);
     while !is_so() {
-        assert!(Instant::now() < until, "never: {what}");
+        assert!(Instant::now() < until, "never: {condition}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -200,7 +200,7 @@ enum ConnectionEnder {
 /// What a client that keeps to nothing writes into its own room of requests: first bytes, where,
 /// and the immediate. It has made one call before.
 struct ForgedRequest {
-    what: &'static str,
+    condition: &'static str,
     head: CallHeader,
     bytes: usize,
     at: u64,
@@ -220,8 +220,8 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         reply_at: 0,
         reply_bytes: 64,
     };
-    let rubbish = |what, head, bytes, at, imm| ForgedRequest {
-        what,
+    let rubbish = |condition, head, bytes, at, imm| ForgedRequest {
+        condition,
         head,
         bytes,
         at,
@@ -308,7 +308,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
     all.sort_by_key(|rubbish| rubbish.noticed_by != ConnectionEnder::Owner);
     let mut malformed = 0;
     for ForgedRequest {
-        what,
+        condition,
         head,
         bytes,
         at: to,
@@ -325,25 +325,32 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
             *first = head.encode();
         }
         let mut peer = endpoint.peers.get(NODE).unwrap().borrow_mut();
-        assert!(peer.calls.write_raw(to, &buffer, imm), "{what}");
+        assert!(peer.calls.write_raw(to, &buffer, imm), "{condition}");
         drop(peer);
         // Its own next call fails, unless a new connection was there before.
         match call(&bad, b"next") {
             Ok(reply) => assert_eq!(&*reply, b"next"),
             Err(FabricError::NodeStopped { .. }) => {}
             Err(FabricError::Protocol { .. }) if noticed_by == ConnectionEnder::Client => {}
-            Err(other) => panic!("{what}: {other}"),
+            Err(other) => panic!("{condition}: {other}"),
         }
         if noticed_by == ConnectionEnder::Owner {
             malformed += 1;
-            wait_until(what, || agent.counters().malformed == malformed);
+            wait_until(condition, || agent.counters().malformed == malformed);
         }
         // Others do not notice, nor does it when it begins anew.
-        assert_eq!(&*call(&other, what.as_bytes()).unwrap(), what.as_bytes());
+        assert_eq!(
+            &*call(&other, condition.as_bytes()).unwrap(),
+            condition.as_bytes()
+        );
         wait_until_up(&bad);
         assert_eq!(&*call(&bad, b"again").unwrap(), b"again");
-        assert_eq!(bad.block_on(endpoint.fetch_add(at(0), 0)), Ok(0), "{what}");
-        assert!(agent.is_serving(), "{what}");
+        assert_eq!(
+            bad.block_on(endpoint.fetch_add(at(0), 0)),
+            Ok(0),
+            "{condition}"
+        );
+        assert!(agent.is_serving(), "{condition}");
     }
 }
 

@@ -148,10 +148,10 @@ pub fn nobody() -> (Socket, String) {
 }
 
 /// Waits until it is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(condition: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(30);
     while !is_so() {
-        assert!(Instant::now() < until, "never: {what}");
+        assert!(Instant::now() < until, "never: {condition}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

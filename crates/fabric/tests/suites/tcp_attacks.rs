@@ -38,10 +38,14 @@ fn owner(agent: &Agent) -> Executor<ShmEndpoint> {
     Executor::new(Rc::new(endpoint))
 }
 
-fn wait_until(agent: &Agent, what: &str, is: impl Fn(AgentCounters) -> bool) {
+fn wait_until(agent: &Agent, condition: &str, is: impl Fn(AgentCounters) -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is(agent.counters()) {
-        assert!(Instant::now() < until, "{what}: {:?}", agent.counters());
+        assert!(
+            Instant::now() < until,
+            "{condition}: {:?}",
+            agent.counters()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -62,10 +62,10 @@ fn lose_what_arrives(stream: &TcpStream) {
     SockRef::from(stream).attach_filter(&[nothing]).unwrap();
 }
 
-fn wait_until(what: &str, is: impl Fn() -> bool) {
+fn wait_until(condition: &str, is: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is() {
-        assert!(Instant::now() < until, "{what}");
+        assert!(Instant::now() < until, "{condition}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -97,8 +97,8 @@ struct Resources {
 
 impl Resources {
     fn of(process: u32) -> Self {
-        let of = |what| format!("/proc/{process}/{what}");
-        let count = |what| std::fs::read_dir(of(what)).unwrap().count();
+        let of = |condition| format!("/proc/{process}/{condition}");
+        let count = |condition| std::fs::read_dir(of(condition)).unwrap().count();
         let status = std::fs::read_to_string(of("status")).unwrap();
         let line = status
             .lines()
@@ -119,14 +119,14 @@ impl Resources {
 }
 
 /// Waits until a count is what it must come to: connections are taken and closed in their own time.
-fn wait_for(what: &str, expected: usize, mut count: impl FnMut() -> usize) {
+fn wait_for(condition: &str, expected: usize, mut count: impl FnMut() -> usize) {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
         let now = count();
         if now == expected {
             return;
         }
-        assert!(Instant::now() < until, "{what}: {now}, not {expected}");
+        assert!(Instant::now() < until, "{condition}: {now}, not {expected}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -71,10 +71,10 @@ fn client(agent: &Agent) -> Executor<VerbsEndpoint> {
 }
 
 /// Waits until it is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(condition: &str, mut is_so: impl FnMut() -> bool) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !is_so() {
-        assert!(std::time::Instant::now() < until, "never: {what}");
+        assert!(std::time::Instant::now() < until, "never: {condition}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -157,7 +157,7 @@ fn a_page_has_what_took_long_without_arguments() {
     let mut client = Client::of(&gateway);
     client.expect(&[("SET a_key a_value", "OK"), ("KEYS a_*", "[\"a_key\"]")]);
     let told = gateway.metrics().slow();
-    let whats: Vec<_> = told.iter().map(|slow| &*slow.what).collect();
+    let whats: Vec<_> = told.iter().map(|slow| &*slow.operation).collect();
     assert_eq!(whats, ["keys", "set"]);
     assert!(told[0].at >= told[1].at && told[0].by.starts_with("127.0.0.1:"));
 }

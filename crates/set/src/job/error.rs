@@ -38,10 +38,10 @@ pub enum JobError {
         ranks: u32,
     },
     /// The system refused something.
-    #[error("{what} {address}: {error}")]
+    #[error("{action} {address}: {error}")]
     Io {
         /// What was done.
-        what: &'static str,
+        action: &'static str,
         /// With which address.
         address: String,
         /// What the system says.
@@ -112,10 +112,10 @@ pub enum JobError {
         ranks: u32,
     },
     /// A rank has something else than rank 0, in which all must agree.
-    #[error("the ranks do not agree: the {what} of rank {rank} is {peer}, that of rank 0 {ours}")]
+    #[error("the ranks do not agree: the {term} of rank {rank} is {peer}, that of rank 0 {ours}")]
     Disagreement {
-        /// In what.
-        what: String,
+        /// In term.
+        term: String,
         /// The first rank that has something else.
         rank: u32,
         /// What it has.
@@ -124,12 +124,12 @@ pub enum JobError {
         ours: String,
     },
     /// Something that is no process of this job.
-    #[error("rank {rank} sent {what}")]
+    #[error("rank {rank} sent {reason}")]
     Malformed {
         /// Its rank.
         rank: u32,
         /// What is wrong.
-        what: &'static str,
+        reason: &'static str,
     },
     /// A part of an all-gather over the limit.
     #[error("{bytes} bytes to be gathered are over the limit of {MAX_PART}")]

@@ -47,7 +47,7 @@ pub(super) fn receive(
     if bytes > most {
         return Err(JobError::Malformed {
             rank,
-            what: "a frame that is too long",
+            reason: "a frame that is too long",
         });
     }
     let mut payload = vec![0; bytes];
@@ -75,7 +75,7 @@ fn fill(from: &mut TcpStream, mut buffer: &mut [u8], deadline: Instant) -> std::
 pub(super) fn split_parts(mut all: &[u8], ranks: u32) -> Result<Vec<Vec<u8>>, JobError> {
     let malformed = JobError::Malformed {
         rank: 0,
-        what: "parts that do not add up",
+        reason: "parts that do not add up",
     };
     let mut parts = Vec::new();
     for _ in 0..ranks {

@@ -40,8 +40,8 @@ struct OpenSpec {
 }
 
 impl OpenOptions {
-    /// The options that pairs of names and texts ask for: `memory`, `secret` or `secret_file`, `grant`,
-    /// `read_only`, `access`, `cache` and `stale_for`, `client_memory`, `connect_timeout`,
+    /// The options that pairs of names and texts ask for: `memory`, `secret` or `secret_file`,
+    /// `grant`, `read_only`, `access`, `cache` and `stale_for`, `client_memory`, `connect_timeout`,
     /// `timeout`, `tls_ca` or `tls_pin` (several with commas between them), `tls_cert` and
     /// `tls_key`. Sizes may have a unit (`64MiB`), spans are in seconds, and certificates and keys
     /// are files in PEM. The first line of a file of secrets counts.

@@ -123,10 +123,10 @@ fn check_sizes(key: FieldSize, value: FieldSize) -> Result<()> {
 }
 
 /// Refuses what takes a READ or a reply too long.
-fn check_bytes(what: &'static str, bytes: usize, most: usize) -> Result<()> {
+fn check_bytes(option: &'static str, bytes: usize, most: usize) -> Result<()> {
     if bytes > most {
         let limit = format!("at most {}", ByteCount(most));
-        return Err(bad_option(what, bytes, limit));
+        return Err(bad_option(option, bytes, limit));
     }
     Ok(())
 }

@@ -85,10 +85,10 @@ impl OwnedQueue {
 }
 
 /// The error of a push of more than a call takes.
-fn too_much(value: usize, limit: usize, what: &str) -> IndexError {
+fn too_much(value: usize, limit: usize, unit: &str) -> IndexError {
     IndexError::BadOption {
         option: "the items of one push",
-        value: format!("{value} {what}"),
+        value: format!("{value} {unit}"),
         limit: format!("at most {limit}"),
     }
 }

@@ -47,16 +47,16 @@ impl<'f> Bytes<'f> {
     }
 
     /// Reads so many bytes, for `what`.
-    fn read(&self, at: u64, bytes: &mut [u8], what: &str) -> Result<(), SnapshotError> {
-        self.check(at, bytes.len() as u64, what)?;
+    fn read(&self, at: u64, bytes: &mut [u8], piece: &str) -> Result<(), SnapshotError> {
+        self.check(at, bytes.len() as u64, piece)?;
         let read = self.file.read_exact_at(bytes, at);
         read.map_err(|error| failed(self.path, &error))
     }
 
-    fn check(&self, at: u64, bytes: u64, what: &str) -> Result<(), SnapshotError> {
+    fn check(&self, at: u64, bytes: u64, piece: &str) -> Result<(), SnapshotError> {
         let left = self.length.saturating_sub(at);
         if bytes > left {
-            let expected = format!("{what}, of {}", ByteCount(bytes));
+            let expected = format!("{piece}, of {}", ByteCount(bytes));
             return Err(self.damaged(at, expected, format!("the end of the file after {left}")));
         }
         Ok(())
@@ -75,11 +75,11 @@ impl<'f> Bytes<'f> {
             ..
         } = block.frame;
         let at = block.at + FRAME_BYTES as u64;
-        let what = "a block";
-        self.check(at, bytes, what)?;
+        let piece = "a block";
+        self.check(at, bytes, piece)?;
         payload.clear();
         payload.resize(bytes as usize, 0);
-        self.read(at, payload, what)?;
+        self.read(at, payload, piece)?;
         let found = sum_of(payload);
         if found != sum {
             let expected = format!("{bytes} bytes with the checksum {sum:016x}");
@@ -144,11 +144,11 @@ pub(super) fn head(bytes: &Bytes<'_>) -> Result<(SnapshotHead, u64, u64), Snapsh
     let Some(prefix) = Prefix::decode(&prefix) else {
         return Err(bytes.damaged(0, "the head of a snapshot", "something else"));
     };
-    let what = "the head and its description of the table";
+    let piece = "the head and its description of the table";
     // Of the whole head: its length may be what is damaged.
-    bytes.check(0, PREFIX_BYTES as u64 + u64::from(prefix.length), what)?;
+    bytes.check(0, PREFIX_BYTES as u64 + u64::from(prefix.length), piece)?;
     let mut json = vec![0; prefix.length as usize];
-    bytes.read(PREFIX_BYTES as u64, &mut json, what)?;
+    bytes.read(PREFIX_BYTES as u64, &mut json, piece)?;
     let (expected, found) = prefix.sums(&json);
     if expected != found {
         let expected = format!("a head with the checksum {expected:016x}");

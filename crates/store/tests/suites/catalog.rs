@@ -138,14 +138,18 @@ pub fn tables_are_dropped_renamed_and_emptied_under_their_users<S: TestStore>() 
         .collect();
     let taken = store.memory().unwrap().taken;
     for (table, (name, _)) in of_others.iter().zip(&of_each) {
-        let gone = |what: &str| {
+        let gone = |condition: &str| {
             let read = table.get(&[0; 8]).unwrap_err();
-            assert_eq!(read.kind(), ErrorKind::TableGone, "{name} {what}: {read}");
+            assert_eq!(
+                read.kind(),
+                ErrorKind::TableGone,
+                "{name} {condition}: {read}"
+            );
             let written = table.put(&[0; 8], &[1; 8]).unwrap_err();
             assert_eq!(
                 written.kind(),
                 ErrorKind::TableGone,
-                "{name} {what}: {written}"
+                "{name} {condition}: {written}"
             );
         };
         assert_eq!(table.get(&[0; 8]).unwrap().unwrap(), [7; 8]);

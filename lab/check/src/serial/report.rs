@@ -56,7 +56,7 @@ pub enum CycleKind {
 
 impl CycleKind {
     pub(super) fn of<K: PartialEq>(history: &[Transaction<K>], edges: &[CycleEdge<K>]) -> Self {
-        let has = |what: fn(&Dependency<K>) -> bool| edges.iter().any(|edge| what(&edge.why));
+        let has = |is_of: fn(&Dependency<K>) -> bool| edges.iter().any(|edge| is_of(&edge.why));
         if has(|why| matches!(why, Dependency::RealTime)) {
             return Self::RealTime;
         }

@@ -36,7 +36,7 @@ impl CommonModel {
 
     pub(super) fn check(self) -> Result<()> {
         // States of one word, and what the Promela texts have.
-        let (what, least, most) = match self.kind {
+        let (parameter, least, most) = match self.kind {
             Kind::Philosophers => ("philosophers", 2, 31),
             Kind::Peterson => ("processes", 2, 7),
             Kind::TwoPhase => ("resource managers", 1, 10),
@@ -45,7 +45,7 @@ impl CommonModel {
             return Ok(());
         }
         let limit = format!("from {least} to {most}");
-        Err(LabError::bad(what, self.size as u64, limit))
+        Err(LabError::bad(parameter, self.size as u64, limit))
     }
 }
 

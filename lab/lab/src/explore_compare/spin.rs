@@ -169,9 +169,9 @@ fn watched(mut command: Command) -> std::io::Result<(Output, Option<u64>)> {
 /// What a verifier tells of a search that was complete and without errors.
 fn told(text: &str) -> Option<OneExplored> {
     let lines = || text.lines().map(str::trim);
-    let before = |what: &str| {
-        let line = lines().find(|line| line.contains(what))?;
-        line.split(what)
+    let before = |label: &str| {
+        let line = lines().find(|line| line.contains(label))?;
+        line.split(label)
             .next()?
             .split_whitespace()
             .last()?

@@ -58,7 +58,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         for (row, load) in LOADS.into_iter().enumerate() {
             for curve in *curves {
                 let [rate, reads] = curve.at[row];
-                let cell = |what: &str| format!("{what}, {set}, {}, load {load:.2}", curve.name);
+                let cell = |label: &str| format!("{label}, {set}, {}, load {load:.2}", curve.name);
                 rows.push(rate.row(cell("million lookups/s"), None));
                 rows.push(reads.row(cell("READs per lookup"), None));
             }

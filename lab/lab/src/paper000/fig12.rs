@@ -48,7 +48,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut gains = Vec::new();
     for (skew, both) in SKEWS.into_iter().zip(&measured) {
         for ((name, _), measured) in HINTS.iter().zip(both) {
-            let cell = |what: &str| format!("{what}, {name}, skew {skew:.2}");
+            let cell = |label: &str| format!("{label}, {name}, skew {skew:.2}");
             let rate = measured.records_per_second() / 1e6;
             rows.push(ReproRow::new(
                 cell("million matching records/s"),

@@ -51,9 +51,9 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut rows = Vec::new();
     for (ways, kinds) in WAYS.into_iter().zip(&measured) {
         for ((name, ..), measured) in KINDS.iter().zip(kinds) {
-            let mut row = |what: &str, value| {
+            let mut row = |label: &str, value| {
                 rows.push(ReproRow::new(
-                    format!("{what}, {ways}-way, {name}"),
+                    format!("{label}, {ways}-way, {name}"),
                     None,
                     value,
                 ));

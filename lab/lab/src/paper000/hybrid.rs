@@ -77,8 +77,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let at = format!("{}, load {:.2}", set.mix, set.load);
         for ((_, plan), figures) in tables.iter().zip(means) {
             let (room, load) = (plan.rate.inline_bytes, plan.rate.load);
-            for (figure, what) in FIGURES.into_iter().enumerate() {
-                let cell = format!("{what}, {at}, {} ({room} B, load {load:.2})", plan.name);
+            for (figure, label) in FIGURES.into_iter().enumerate() {
+                let cell = format!("{label}, {at}, {} ({room} B, load {load:.2})", plan.name);
                 rows.push(ReproRow {
                     model: plan.model(figure),
                     ..figures[figure].row(cell, None)
@@ -91,15 +91,15 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             found.expect("a table of each name").1[figure].mean
         };
         let better = of(INLINE, RATE).max(of(HEAP, RATE));
-        let mut ratio = |what: &str, ratio| {
-            rows.push(ReproRow::new(format!("{what}, {at}"), None, ratio));
+        let mut ratio = |label: &str, ratio| {
+            rows.push(ReproRow::new(format!("{label}, {at}"), None, ratio));
         };
         ratio(
             "hybrid / better of inline and heap, lookups/s, same load",
             of(HYBRID, RATE) / better,
         );
-        for (what, figure, hybrid, other) in RATIOS {
-            ratio(what, of(hybrid, figure) / of(other, figure));
+        for (label, figure, hybrid, other) in RATIOS {
+            ratio(label, of(hybrid, figure) / of(other, figure));
         }
         plots.push(plot(&at, |name| (of(name, MEMORY), of(name, RATE))));
     }

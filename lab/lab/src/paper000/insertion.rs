@@ -59,9 +59,9 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut rows = Vec::new();
     for (shape, table) in SHAPES.into_iter().zip(&tables) {
         for step in &table.steps {
-            for (what, _, of) in COSTS {
+            for (label, _, of) in COSTS {
                 let cell = format!(
-                    "{what} an insertion, {}, load up to {:.2}",
+                    "{label} an insertion, {}, load up to {:.2}",
                     name(shape),
                     step.load
                 );
@@ -71,13 +71,13 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         let cell = format!("load at the first refusal, {}", name(shape));
         rows.push(ReproRow::new(cell, None, table.full_at));
     }
-    let plots = COSTS.map(|(what, label, of)| {
+    let plots = COSTS.map(|(cost, label, of)| {
         let lines = SHAPES.into_iter().zip(&tables).map(|(shape, table)| {
             let points = table.steps.iter().map(|step| (step.load, of(step)));
             Line::ours(name(shape), points.collect())
         });
         Plot {
-            title: format!("{what} an insertion by load factor"),
+            title: format!("{cost} an insertion by load factor"),
             x: Axis::linear("load factor"),
             y: Axis::linear(label),
             lines: lines.collect(),

@@ -192,17 +192,17 @@ fn with_absent_keys(outcomes: &[&Outcome]) -> Vec<ReproRow> {
     let mut rows = Vec::new();
     for (scheme, outcome) in SCHEMES.iter().zip(outcomes) {
         for (at, absent) in ABSENT.into_iter().enumerate() {
-            for (of, what) in ["puts", "lookups"].into_iter().enumerate() {
+            for (of, label) in ["puts", "lookups"].into_iter().enumerate() {
                 let Some(ours) = us(outcome, MIXED_AT, OPERATIONS.len() + 2 * at + of) else {
                     continue;
                 };
                 let percent = absent * 100.0;
                 let cell = format!(
-                    "us, {what}, {percent:.0} % of the keys absent, {}",
+                    "us, {label}, {percent:.0} % of the keys absent, {}",
                     scheme.name
                 );
                 // The paper's time for absent keys alone is the client's.
-                let paper = (scheme.name == "CuckooDuo" && what == "lookups" && absent == 0.0)
+                let paper = (scheme.name == "CuckooDuo" && label == "lookups" && absent == 0.0)
                     .then_some(3.41);
                 rows.push(ReproRow::new(cell, paper, ours));
             }

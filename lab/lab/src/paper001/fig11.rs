@@ -65,7 +65,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         (scheme.run)(&trial, &TrialFabric::Simulated(Box::new(testbed())))
     })?;
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
-    for (what, of) in PANELS {
+    for (label, of) in PANELS {
         let mut lines = Vec::new();
         for (number, scheme) in SCHEMES.iter().enumerate() {
             let points: Vec<(f64, f64)> = (0..)
@@ -74,19 +74,19 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                 .collect();
             for (absent, ours) in &points {
                 let cell = format!(
-                    "{what} a lookup, {:.0} % of the keys absent, {}",
+                    "{label} a lookup, {:.0} % of the keys absent, {}",
                     absent * 100.0,
                     scheme.name
                 );
-                let paper = published(what, number, *absent);
+                let paper = published(label, number, *absent);
                 rows.push(ReproRow::new(cell, paper, *ours));
             }
             lines.push(Line::ours(scheme.name, points));
         }
         plots.push(Plot {
-            title: format!("{what} a lookup"),
+            title: format!("{label} a lookup"),
             x: Axis::linear("part of the keys that are absent"),
-            y: Axis::linear(what),
+            y: Axis::linear(label),
             lines,
         });
     }
@@ -108,9 +108,9 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
 
 /// What the paper says of figure 11(a): CuckooDuo's round trips fall from 0.63 to nearly 0, the
 /// others' rise from 0.61 to 1.
-fn published(what: &str, scheme: usize, absent: f64) -> Option<f64> {
+fn published(label: &str, scheme: usize, absent: f64) -> Option<f64> {
     let is_ours = scheme == 0;
-    match (what, is_ours) {
+    match (label, is_ours) {
         ("round trips", true) if absent == 0.0 => Some(0.63),
         ("round trips", false) if absent == 0.0 => Some(0.61),
         ("round trips", false) if absent == 1.0 => Some(1.0),

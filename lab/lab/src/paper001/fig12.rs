@@ -183,13 +183,14 @@ fn times(grown: &[Grown]) -> Vec<ReproRow> {
             model: Some(grown.least_ns(&testbed()) / 1e6),
             ..ReproRow::new(format!("ms, {name}"), None, grown.ns as f64 / 1e6)
         });
-        let per_key = |what: f64| what / grown.keys as f64;
+        let per_key = |total: f64| total / grown.keys as f64;
         let cells = [
             ("ns a key", per_key(grown.ns as f64)),
             ("verbs a key", per_key(grown.verbs as f64)),
             ("bytes a key", per_key(grown.bytes() as f64)),
         ];
-        let cells = cells.map(|(what, ours)| ReproRow::new(format!("{what}, {name}"), None, ours));
+        let cells =
+            cells.map(|(label, ours)| ReproRow::new(format!("{label}, {name}"), None, ours));
         rows.extend(cells);
     }
     let faster = active / grown[LAZY].ns as f64;
@@ -266,12 +267,12 @@ fn utilisation(scale: &Scale) -> Result<(Vec<ReproRow>, Vec<Line>)> {
         } else {
             [None; 2]
         };
-        for (what, paper, ours) in [
+        for (label, paper, ours) in [
             ("least", papers[0], least),
             ("most", papers[1], most),
             ("mean", None, mean),
         ] {
-            let cell = format!("load factor while it grows, {what}, {name}");
+            let cell = format!("load factor while it grows, {label}, {name}");
             rows.push(ReproRow::new(cell, paper, ours));
         }
         lines.push(Line::ours(name, curve));

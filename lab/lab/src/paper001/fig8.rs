@@ -50,7 +50,7 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     })?;
     let mut rows = Vec::new();
     for (bits, point) in BITS.into_iter().zip(&points) {
-        let cell = |what: &str| format!("{what}, f = {bits}");
+        let cell = |label: &str| format!("{label}, f = {bits}");
         // From 14 bits on, the bucket size is the limit.
         let paper = (bits >= 14).then_some(0.98);
         rows.push(ReproRow::new(

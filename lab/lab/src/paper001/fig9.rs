@@ -109,8 +109,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     for (scheme, outcome) in SCHEMES.iter().zip(&costs) {
         for (load, spent) in points(outcome) {
             let (at, accesses, slots) = COUNTED[scheme.published];
-            for (what, of) in COSTS {
-                let paper = match (load == at, what) {
+            for (label, of) in COSTS {
+                let paper = match (load == at, label) {
                     (true, "accesses") => Some(accesses),
                     (true, "slots") => Some(slots),
                     (false, "round trips") if load <= 0.5 => {
@@ -118,8 +118,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
                     }
                     _ => None,
                 };
-                let cell = format!("{what} an insertion, {}, load {load:.2}", scheme.name);
-                let model = match (scheme.name, what) {
+                let cell = format!("{label} an insertion, {}, load {load:.2}", scheme.name);
+                let model = match (scheme.name, label) {
                     ("MapEmbed", "accesses") => Some(as_published_of_map_embed(&spent)[0]),
                     ("MapEmbed", "slots") => Some(as_published_of_map_embed(&spent)[1]),
                     ("TEA", "accesses") => Some(one_record_after_the_other(&spent, &spent).0),
@@ -130,10 +130,10 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
             }
         }
     }
-    let plots = COSTS.map(|(what, of)| Plot {
-        title: format!("{what} an insertion"),
+    let plots = COSTS.map(|(label, of)| Plot {
+        title: format!("{label} an insertion"),
         x: Axis::linear("load factor"),
-        y: Axis::linear(what),
+        y: Axis::linear(label),
         lines: SCHEMES
             .iter()
             .zip(&costs)

@@ -165,7 +165,7 @@ fn at_high_load(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> 
     for ((scheme, spent), (accesses, moved)) in SCHEMES.iter().zip(spent).zip(AT_HIGH_LOAD) {
         let Some(spent) = spent else { continue };
         let model = (scheme.name == "MapEmbed").then(|| as_published_of_map_embed(&spent));
-        for (what, paper, model, ours) in [
+        for (label, paper, model, ours) in [
             (
                 "accesses",
                 accesses,
@@ -179,7 +179,7 @@ fn at_high_load(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>> 
                 spent.moved,
             ),
         ] {
-            let cell = format!("{what} an insertion at 0.9, {}", scheme.name);
+            let cell = format!("{label} an insertion at 0.9, {}", scheme.name);
             rows.push(ReproRow {
                 model,
                 ..ReproRow::new(cell, Some(paper), ours)

@@ -102,8 +102,8 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut rows = Vec::new();
     for (scheme, (costs, full)) in SCHEMES.iter().zip(&outcomes) {
         let (name, published) = (scheme.name, TABLE_1[scheme.published]);
-        let mut row = |what: &str, paper: Option<f64>, ours: f64| {
-            rows.push(ReproRow::new(format!("{what}, {name}"), paper, ours));
+        let mut row = |label: &str, paper: Option<f64>, ours: f64| {
+            rows.push(ReproRow::new(format!("{label}, {name}"), paper, ours));
         };
         row("load factor when full", Some(published.load), full.load);
         row(
@@ -164,7 +164,7 @@ fn costs_of(
     let Some(spent) = spent else {
         return Vec::new();
     };
-    let cell = |what: &str| format!("{what}, {operation}, {}", scheme.name);
+    let cell = |label: &str| format!("{label}, {operation}, {}", scheme.name);
     vec![
         ReproRow::new(cell("slots accessed"), Some(took.items), spent.items).counted_by_its_code(),
         ReproRow::new(

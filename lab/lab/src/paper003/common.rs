@@ -63,7 +63,7 @@ impl MachineRate {
             ("us at the median", measured.us(0.5)),
             ("us at 99 %", measured.us(0.99)),
         ];
-        let row = |(what, figure)| ReproRow::new(format!("{what} of {of}"), None, figure);
+        let row = |(label, figure)| ReproRow::new(format!("{label} of {of}"), None, figure);
         figures.map(row).into()
     }
 }

@@ -23,8 +23,8 @@ pub(crate) fn run(_: &Scale, _: Progress<'_>) -> Result<ReproReport> {
         rate(Memory::LARGE_PAGES)?,
         rate(Memory::small_pages(1))?,
     ];
-    let row = |what: &str, rate: f64| {
-        ReproRow::new(format!("M lookups/s of a machine, {what}"), None, rate).predicted()
+    let row = |label: &str, rate: f64| {
+        ReproRow::new(format!("M lookups/s of a machine, {label}"), None, rate).predicted()
     };
     let rows = vec![
         row("physical segment", segment),

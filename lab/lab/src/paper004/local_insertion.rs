@@ -71,9 +71,9 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
     let mut rows = Vec::new();
     for (design, steps) in DESIGNS.into_iter().zip(&filled) {
         for step in steps {
-            for (what, of) in COSTS {
+            for (label, of) in COSTS {
                 let cell = format!(
-                    "{what} an insertion, {design}, occupancy up to {:.2}",
+                    "{label} an insertion, {design}, occupancy up to {:.2}",
                     step.occupancy
                 );
                 rows.push(ReproRow::new(cell, None, of(step)));
@@ -81,15 +81,15 @@ pub(crate) fn run(scale: &Scale, progress: Progress<'_>) -> Result<ReproReport> 
         }
     }
     rows.extend(after_removals(scale, progress)?);
-    let plots = COSTS.map(|(what, of)| {
+    let plots = COSTS.map(|(label, of)| {
         let lines = DESIGNS.into_iter().zip(&filled).map(|(design, steps)| {
             let points = steps.iter().map(|step| (step.occupancy, of(step)));
             Line::ours(design, points.collect())
         });
         Plot {
-            title: format!("{what} an insertion by occupancy"),
+            title: format!("{label} an insertion by occupancy"),
             x: Axis::linear("occupancy"),
-            y: Axis::linear(what),
+            y: Axis::linear(label),
             lines: lines.collect(),
         }
     });
@@ -121,8 +121,8 @@ fn after_removals(scale: &Scale, progress: Progress<'_>) -> Result<Vec<ReproRow>
                 replaced(&mut table, scale, at)
             }
         };
-        let cells = COSTS.map(|(what, of)| {
-            let cell = format!("{what} an insertion, {design}, after removals at {at:.2}");
+        let cells = COSTS.map(|(label, of)| {
+            let cell = format!("{label} an insertion, {design}, after removals at {at:.2}");
             ReproRow::new(cell, None, step.as_ref().map_or(0.0, of))
         });
         let rebuilds = ReproRow::new(

@@ -447,7 +447,7 @@ fn posted(reports: &[TransactionsReport]) -> Table {
 
 fn description(report: &TransactionsReport) -> String {
     let of = |count: usize, noun| output::counted(count as u64, noun);
-    let what = match report.bench {
+    let unit = match report.bench {
         "tatp" => "subscriber",
         "smallbank" => "account",
         _ => "record",
@@ -455,7 +455,7 @@ fn description(report: &TransactionsReport) -> String {
     let mut text = format!(
         "{} of {} on {}; {} with {} under way each, {} of each server; medians of {}; fabric: {}; run at the {}; locks: {}",
         report.bench,
-        output::counted(report.size, what),
+        output::counted(report.size, unit),
         output::counted(report.nodes, "node"),
         of(report.threads, "client thread"),
         of(report.pipeline, "transaction"),

@@ -281,12 +281,12 @@ fn draw_set(sets: &[&[u64]; 4], drawn: u64) -> u64 {
 }
 
 impl Tatp {
-    fn drawn(&self, what: u64, subscriber: i64, more: i64) -> u64 {
-        mixed([self.seed, what, subscriber as u64, more as u64])
+    fn drawn(&self, purpose: u64, subscriber: i64, more: i64) -> u64 {
+        mixed([self.seed, purpose, subscriber as u64, more as u64])
     }
 
-    fn types(&self, what: u64, subscriber: i64) -> impl Iterator<Item = i64> {
-        let set = draw_set(&TYPES, self.drawn(what, subscriber, 0));
+    fn types(&self, purpose: u64, subscriber: i64) -> impl Iterator<Item = i64> {
+        let set = draw_set(&TYPES, self.drawn(purpose, subscriber, 0));
         (0..4)
             .filter(move |bit| set >> bit & 1 == 1)
             .map(|bit| bit + 1)

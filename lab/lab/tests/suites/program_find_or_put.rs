@@ -13,7 +13,7 @@ fn all_sets_are_measured_with_one_and_with_several_threads() {
     let mut rows = report["rows"].as_array().unwrap().iter();
     for threads in ["1 thread", "3 threads"] {
         for load in ["0.25", "0.9"] {
-            for what in [
+            for label in [
                 "set",
                 "papaya",
                 "dashmap",
@@ -22,10 +22,10 @@ fn all_sets_are_measured_with_one_and_with_several_threads() {
                 let row = rows.next().unwrap();
                 assert_eq!(
                     row["name"],
-                    format!("80/20, load {load}, {threads}, {what}")
+                    format!("80/20, load {load}, {threads}, {label}")
                 );
                 assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
-                assert_eq!(row["ratio"].is_number(), !what.contains("swap"), "{row}");
+                assert_eq!(row["ratio"].is_number(), !label.contains("swap"), "{row}");
             }
         }
     }

@@ -12,7 +12,7 @@ fn tasks_are_measured_beside_threads() {
     assert_eq!(report["bench"], "tasks");
     let mut rows = report["rows"].as_array().unwrap().iter();
     for fabric in ["shm", "tcp"] {
-        for (what, unit, is_compared) in [
+        for (label, unit, is_compared) in [
             ("get_many, threads: 2", "lookups/s", false),
             ("30 tasks, workers: 2", "lookups/s", true),
             ("30 tasks that only take turns, threads: 2", "turns/s", true),
@@ -20,7 +20,7 @@ fn tasks_are_measured_beside_threads() {
             ("30 tasks, p99", "µs", false),
         ] {
             let row = rows.next().unwrap();
-            assert_eq!(row["name"], format!("{fabric}, {what}"));
+            assert_eq!(row["name"], format!("{fabric}, {label}"));
             assert_eq!(row["unit"], unit);
             assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
             assert_eq!(row["ratio"].is_number(), is_compared, "{row}");

@@ -17,7 +17,7 @@ fn report(args: &[&str]) -> Value {
 
 /// A transaction posts something, and waits for some of that.
 fn check_posted(row: &Value) {
-    let of = |what: &str| row["posted"][what].as_f64().unwrap();
+    let of = |label: &str| row["posted"][label].as_f64().unwrap();
     let verbs = of("reads") + of("calls");
     assert!(
         of("round_trips") > 0.0 && of("round_trips") <= verbs,

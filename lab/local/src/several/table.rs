@@ -14,10 +14,10 @@ const MOST_SLOTS: usize = 1 << 30;
 
 /// A table of a shape that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {value}: it must be from {least} to {most}")]
+#[error("{parameter} is {value}: it must be from {least} to {most}")]
 pub struct ShapeError {
     /// Of what.
-    pub what: &'static str,
+    pub parameter: &'static str,
     /// How many were asked for.
     pub value: usize,
     /// The least that is possible.
@@ -211,12 +211,17 @@ impl<K: Eq + Hash, V, S: BuildHasher> SeveralCuckoo<K, V, S> {
     }
 }
 
-fn within(what: &'static str, value: usize, least: usize, most: usize) -> Result<(), ShapeError> {
+fn within(
+    parameter: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+) -> Result<(), ShapeError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
     Err(ShapeError {
-        what,
+        parameter,
         value,
         least,
         most,
@@ -364,7 +369,7 @@ mod tests {
 
     #[test]
     fn shapes_that_cannot_be_are_named() {
-        for (ways, bucket_slots, slots, what) in [
+        for (ways, bucket_slots, slots, parameter) in [
             (1, 4, 8, "hash functions"),
             (9, 4, 8, "hash functions"),
             (2, 0, 8, "slots of a bucket"),
@@ -372,7 +377,7 @@ mod tests {
             (2, 1, usize::MAX, "slots"),
         ] {
             let error = Table::with_shape(ways, bucket_slots, slots, AsChosen).unwrap_err();
-            assert_eq!(error.what, what);
+            assert_eq!(error.parameter, parameter);
         }
     }
 }

@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
         let done = work(&mut reader);
         bar.finish_and_clear();
         done.map_err(|failure| match failure {
-            Failure::Io { what, error } if what == "reading" => Failure::io(name())(error),
+            Failure::Io { stream, error } if stream == "reading" => Failure::io(name())(error),
             other => other,
         })
     }

@@ -90,11 +90,11 @@ impl Admission {
             Some(_) => [certificates, proofs, grants],
             None => [proofs, certificates, grants],
         };
-        for (step, what, keys) in steps {
+        for (step, items, keys) in steps {
             match step(self, args, context, server) {
                 Ok(()) => changes.applied(keys),
                 Err(failure) => output::note(format_args!(
-                    "error: {failure}\n  all {what} stay as they were"
+                    "error: {failure}\n  all {items} stay as they were"
                 )),
             }
         }

@@ -117,12 +117,12 @@ impl KeepArgs {
                     _ => format!("{error}\n  {}", holder.hint()),
                 })
             };
-            let what = format!("the kept memory {name:?}");
-            let memory = NodeMemory::of_file(file, &what).map_err(refused)?;
+            let subject = format!("the kept memory {name:?}");
+            let memory = NodeMemory::of_file(file, &subject).map_err(refused)?;
             let has = memory.lent_bytes();
             if asked.is_some_and(|asked| asked.next_multiple_of(8) != has) {
                 return Err(Failure::Failed(format!(
-                    "{what} has {}, and --memory asks for {}\n  \
+                    "{subject} has {}, and --memory asks for {}\n  \
                      to go on with it, leave --memory out; {}",
                     output::sized(has),
                     output::sized(asked.unwrap_or(0)),
@@ -130,7 +130,7 @@ impl KeepArgs {
                 )));
             }
             if Server::is_whole(&memory)? {
-                output::note(format_args!("{what} is there: the node goes on with it"));
+                output::note(format_args!("{subject} is there: the node goes on with it"));
                 return Ok(Some(KeptMemory {
                     memory,
                     is_back: true,
@@ -138,7 +138,7 @@ impl KeepArgs {
                 }));
             }
             output::note(format_args!(
-                "{what} is made anew: the process before was killed while it restored the tables"
+                "{subject} is made anew: the process before was killed while it restored the tables"
             ));
             drop(memory);
             holder.drop_memory()?;

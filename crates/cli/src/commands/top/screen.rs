@@ -236,13 +236,13 @@ impl Screen {
     }
 
     fn draw_rates(&self, now: &StoreOverview, frame: &mut Frame<'_>, area: Rect) {
-        let what = match has_metrics(now) {
+        let note = match has_metrics(now) {
             true => "verbs a second",
             false => "records more or less a second",
         };
         let last = self.rates.back().copied().unwrap_or(0);
         let most = self.rates.iter().max().copied().unwrap_or(0);
-        let title = format!("{what}: {}, at most {}", grouped(last), grouped(most));
+        let title = format!("{note}: {}, at most {}", grouped(last), grouped(most));
         let width = usize::from(area.width.saturating_sub(2));
         let hidden = self.rates.len().saturating_sub(width);
         let shown: Vec<_> = self.rates.iter().skip(hidden).copied().collect();

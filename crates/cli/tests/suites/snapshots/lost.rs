@@ -226,9 +226,9 @@ fn a_restore_of_a_part_that_is_killed_again_and_again_goes_on() {
         tables.contains("restoring-")
     };
     let restore = ["restore", path, "--node", &three.hosts[1], "-a", &three.all];
-    let kill_when = |older: &str, what: &str, is_so: &dyn Fn() -> bool| {
+    let kill_when = |older: &str, condition: &str, is_so: &dyn Fn() -> bool| {
         let mut restoring = farslot(restore).args(["--older", older]).spawn().unwrap();
-        wait_for(what, is_so);
+        wait_for(condition, is_so);
         restoring.kill().unwrap();
         restoring.wait().unwrap();
     };

@@ -98,10 +98,10 @@ fn serve(address: &str, directory: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+fn wait_for(condition: &str, is_there: impl Fn() -> bool) {
     let since = Instant::now();
     while !is_there() {
-        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "{condition}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -211,7 +211,7 @@ impl<'a> Attempt<'a> {
         let mut welcome = self.frame(socket, FrameKind::Welcome)?;
         let agents = take_proof(&mut welcome).ok_or_else(|| {
             self.malformed(Malformed::Handshake {
-                what: "a WELCOME is too short",
+                reason: "a WELCOME is too short",
             })
         })?;
         let frames = [&hello[..], &challenged, &proof, &welcome];
@@ -229,7 +229,7 @@ impl<'a> Attempt<'a> {
             return Ok(flags == 1);
         }
         Err(self.malformed(Malformed::Handshake {
-            what: "a CHALLENGE is not of its form",
+            reason: "a CHALLENGE is not of its form",
         }))
     }
 

@@ -392,9 +392,9 @@ fn known(region: RegionId, regions: &[RegionInfo]) -> Result<&RegionInfo> {
 
 /// The areas of which a grant opens single keys, with no more rights than the node gives.
 fn by_prefix(grant: &Grant, regions: &[RegionInfo]) -> Result<Arc<[PrefixArea]>> {
-    let bad = |what: &PrefixArea, limit| FabricError::BadOption {
+    let bad = |area: &PrefixArea, limit| FabricError::BadOption {
         option: "the start of a grant's area of single keys",
-        value: what.bytes.start,
+        value: area.bytes.start,
         limit,
     };
     let overlaps = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;

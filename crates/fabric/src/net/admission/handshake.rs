@@ -54,8 +54,8 @@ fn header(kind: FrameKind, count: u16, words: usize) -> u64 {
     Header { kind, count, words }.encode()
 }
 
-const fn wrong(what: &'static str) -> Malformed {
-    Malformed::Handshake { what }
+const fn wrong(reason: &'static str) -> Malformed {
+    Malformed::Handshake { reason }
 }
 
 /// What a client says of itself.

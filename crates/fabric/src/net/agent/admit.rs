@@ -128,7 +128,7 @@ fn hello(
     shared: &AgentCore,
     visitor: Visitor<'_>,
 ) -> Result<Result<Box<Challenged>, Refusal>, Malformed> {
-    let wrong = |what| Malformed::Handshake { what };
+    let wrong = |reason| Malformed::Handshake { reason };
     let frame: &[u64; HELLO_WORDS] = frame
         .try_into()
         .map_err(|_| wrong("a HELLO is too short"))?;

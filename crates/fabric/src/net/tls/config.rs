@@ -235,18 +235,18 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     all.finalize().into()
 }
 
-fn bad<E: fmt::Display>(what: &'static str) -> impl Fn(E) -> FabricError {
+fn bad<E: fmt::Display>(subject: &'static str) -> impl Fn(E) -> FabricError {
     move |reason| FabricError::BadTls {
-        what,
+        subject,
         reason: reason.to_string(),
     }
 }
 
-fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>> {
+fn certificates(pem: &[u8], subject: &'static str) -> Result<Vec<CertificateDer<'static>>> {
     let all: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(bad(what))?;
+    let all = all.map_err(bad(subject))?;
     if all.is_empty() {
-        return Err(bad(what)("there is none in it: it must be PEM"));
+        return Err(bad(subject)("there is none in it: it must be PEM"));
     }
     Ok(all)
 }

@@ -82,11 +82,11 @@ pub fn encode_failure(error: &FabricError) -> [u64; FAILURE_WORDS] {
         count: 1,
         words: FAILURE_WORDS as u32,
     };
-    let what = u64::from(code)
+    let head = u64::from(code)
         | u64::from(needed.bits()) << 8
         | u64::from(granted.bits()) << 16
         | u64::from(at.region.0) << 32;
-    [header.encode(), what, at.offset, a, b]
+    [header.encode(), head, at.offset, a, b]
 }
 
 /// The error of a FAILURE's words, its header left out, as an error of `node`.
@@ -94,21 +94,21 @@ pub fn encode_failure(error: &FabricError) -> [u64; FAILURE_WORDS] {
 /// # Errors
 /// [`Malformed::Kind`] for a code that there is not.
 pub fn decode_failure(
-    [what, offset, a, b]: [u64; FAILURE_WORDS - 1],
+    [head, offset, a, b]: [u64; FAILURE_WORDS - 1],
     node: NodeId,
 ) -> Result<FabricError, Malformed> {
-    let region = RegionId((what >> 32) as u16);
+    let region = RegionId((head >> 32) as u16);
     let at = RemoteAddr {
         node,
         region,
         offset,
     };
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    Ok(match what as u8 {
+    Ok(match head as u8 {
         ACCESS_DENIED => FabricError::AccessDenied {
             at,
-            needed: Rights::from_bits((what >> 8) as u8),
-            granted: Rights::from_bits((what >> 16) as u8),
+            needed: Rights::from_bits((head >> 8) as u8),
+            granted: Rights::from_bits((head >> 16) as u8),
         },
         OUT_OF_BOUNDS => FabricError::OutOfBounds {
             at,

@@ -497,9 +497,9 @@ impl Answerer {
     }
 
     fn put_failure(&mut self, error: &FabricError) -> std::result::Result<(), RingCloseReason> {
-        let [_, what @ ..] = encode_failure(error);
+        let [_, rest @ ..] = encode_failure(error);
         self.put(&[1 << 32])?;
-        self.put(&what)
+        self.put(&rest)
     }
 
     /// Puts words of a reply, or keeps what there is no room for.

@@ -200,7 +200,7 @@ impl Asker {
         let bytes = memory.words().len() as u64 * 8;
         if bytes != BYTES {
             return Err(FabricError::DamagedHeader {
-                what: format!("a channel for calls to {name:?}"),
+                subject: format!("a channel for calls to {name:?}"),
                 reason: format!("it has {bytes} bytes, not {BYTES}"),
             });
         }

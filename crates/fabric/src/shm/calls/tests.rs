@@ -64,10 +64,10 @@ fn call(client: &Executor<ShmEndpoint>, request: &[u8], room: usize) -> crate::R
     Ok(reply.to_vec())
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(condition: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENT;
     while !is_so() {
-        assert!(Instant::now() < until, "never {what}");
+        assert!(Instant::now() < until, "never {condition}");
         std::thread::yield_now();
     }
 }

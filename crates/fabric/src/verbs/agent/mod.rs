@@ -76,7 +76,7 @@ impl Agent {
     pub fn start(node: Node, options: &VerbsAgentOptions) -> Result<Self> {
         if options.serve.tls.is_some() {
             return Err(FabricError::BadTls {
-                what: "an agent for RDMA verbs",
+                subject: "an agent for RDMA verbs",
                 reason: "a NIC does not encrypt what it moves".into(),
             });
         }

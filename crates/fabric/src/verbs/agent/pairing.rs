@@ -101,7 +101,7 @@ impl Serve for ClientPairing {
         }
         if self.has_lost_calls() {
             return Err(Malformed::Handshake {
-                what: "its calls have ended",
+                reason: "its calls have ended",
             });
         }
         loop {
@@ -185,7 +185,7 @@ impl ClientPairing {
         served: &ServedNode,
     ) -> Result<[u64; CALLS_WORDS], Malformed> {
         let no_slots = Malformed::Handshake {
-            what: "a client asks for calls without slots",
+            reason: "a client asks for calls without slots",
         };
         let client = Half::decode(calls)?.ok_or(no_slots)?;
         let opened =

@@ -238,8 +238,8 @@ impl CallsInFlight {
         now: Nanos,
     ) -> std::result::Result<CompletionCount, ChannelFailure> {
         let ChannelState::Opening(ends) = std::mem::take(&mut self.channel) else {
-            let what = "an answer to what was not asked";
-            return Err(ChannelFailure::Malformed(Malformed::Handshake { what }));
+            let reason = "an answer to what was not asked";
+            return Err(ChannelFailure::Malformed(Malformed::Handshake { reason }));
         };
         let Some(agent) = agent else {
             let error = FabricError::Os {

@@ -105,7 +105,7 @@ impl DeviceChoice {
 /// What a NIC moves is not encrypted, so neither is what sets it up.
 fn no_tls() -> FabricError {
     FabricError::BadTls {
-        what: "a connection for RDMA verbs",
+        subject: "a connection for RDMA verbs",
         reason: "a NIC does not encrypt what it moves".into(),
     }
 }

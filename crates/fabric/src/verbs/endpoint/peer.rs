@@ -61,7 +61,7 @@ pub(super) struct PendingVerb {
     pub(super) slot: u32,
     /// Where an atomic's word is left.
     pub(super) found: Option<u32>,
-    pub(super) what: RemoteAccess,
+    pub(super) access: RemoteAccess,
 }
 
 /// What a verb was to do where; a gather with its first piece.
@@ -348,7 +348,7 @@ impl VerbsPeer {
                 FabricError::GrantRevoked { node }
             }
             IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_INV_REQ_ERR => {
-                let RemoteAccess { at, bytes, needed } = oldest.what;
+                let RemoteAccess { at, bytes, needed } = oldest.access;
                 let refused = RefusedVerb {
                     region: at.region,
                     offset: at.offset,

@@ -61,13 +61,13 @@ impl VerbsPeer {
     }
 
     #[inline]
-    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, what: RemoteAccess) {
+    fn note(&mut self, slot: u32, requests: usize, found: Option<u32>, access: RemoteAccess) {
         self.pending.push_back(PendingVerb {
             last: self.next_request - 1,
             requests: requests as u32,
             slot,
             found,
-            what,
+            access,
         });
     }
 
@@ -85,12 +85,12 @@ impl VerbsPeer {
         let slot = slots.take(Answer::Bytes(0), Some(into));
         let id = self.next_id();
         self.work.read(id, remote, local);
-        let what = RemoteAccess {
+        let access = RemoteAccess {
             at: from,
             bytes,
             needed: Rights::READ,
         };
-        self.note(slot, 1, None, what);
+        self.note(slot, 1, None, access);
         Ok(slot)
     }
 
@@ -119,12 +119,12 @@ impl VerbsPeer {
                     start += piece.len.next_multiple_of(8);
                 }
                 let slot = slots.take(Answer::Bytes(0), Some(into));
-                let what = RemoteAccess {
+                let access = RemoteAccess {
                     at: pieces[0].from,
                     bytes: pieces[0].len,
                     needed,
                 };
-                self.note(slot, pieces.len(), None, what);
+                self.note(slot, pieces.len(), None, access);
                 Ok(slot)
             }
             Verb::Write { to, data } => {
@@ -132,13 +132,13 @@ impl VerbsPeer {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 self.work
                     .write(id, remote, local(&data, 0, data.len()), inline);
-                let what = RemoteAccess {
+                let access = RemoteAccess {
                     at: to,
                     bytes: data.len(),
                     needed,
                 };
                 let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, what);
+                self.note(slot, 1, None, access);
                 Ok(slot)
             }
             Verb::Call {
@@ -177,13 +177,13 @@ impl VerbsPeer {
                 let (id, inline) = (self.next_id(), self.inline_bytes());
                 let bytes = local(&data, 0, data.len());
                 self.work.write_imm(id, remote, &[bytes], inline, imm);
-                let what = RemoteAccess {
+                let access = RemoteAccess {
                     at: to,
                     bytes: data.len(),
                     needed,
                 };
                 let slot = slots.take(Answer::Placed, Some(data));
-                self.note(slot, 1, None, what);
+                self.note(slot, 1, None, access);
                 Ok(slot)
             }
             Verb::CompareSwap { at, expected, new } => {
@@ -227,12 +227,12 @@ impl VerbsPeer {
     #[inline]
     fn note_atomic(&mut self, at: RemoteAddr, found: u32, slots: &Slots) -> u32 {
         let slot = slots.take(Answer::Word, None);
-        let what = RemoteAccess {
+        let access = RemoteAccess {
             at,
             bytes: 8,
             needed: Rights::ATOMIC,
         };
-        self.note(slot, 1, Some(found), what);
+        self.note(slot, 1, Some(found), access);
         slot
     }
 }

@@ -127,7 +127,7 @@ impl Setup {
                 SetupNotice::Refused(refusal)
             }
             None => SetupNotice::Malformed(Malformed::Handshake {
-                what: "a refusal that is not known",
+                reason: "a refusal that is not known",
             }),
         })
     }

@@ -69,8 +69,8 @@ impl FuseFilter {
         let len = u64::from(all) + 2 * u64::from(segment);
         let is_whole = segment.is_power_of_two() && all > 0 && all.is_multiple_of(segment);
         if !is_whole || len > fingerprints.len() as u64 || len > u32::MAX.into() {
-            let what = "its filter's segments are no power of two, or not there";
-            return Err(IndexError::BadFunction { what });
+            let reason = "its filter's segments are no power of two, or not there";
+            return Err(IndexError::BadFunction { reason });
         }
         fingerprints.truncate(len as usize);
         fingerprints.shrink_to_fit();

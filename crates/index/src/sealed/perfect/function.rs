@@ -157,8 +157,8 @@ impl Function {
     }
 }
 
-const fn bad(what: &'static str) -> IndexError {
-    IndexError::BadFunction { what }
+const fn bad(reason: &'static str) -> IndexError {
+    IndexError::BadFunction { reason }
 }
 
 fn checksum(bytes: &[u8], seed: u64) -> u64 {

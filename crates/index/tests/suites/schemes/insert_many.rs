@@ -41,7 +41,7 @@ fn writes(slot: Slot, count: u64) -> Vec<(u64, Vec<u8>, Vec<u8>)> {
 }
 
 fn operations(writes: &[(u64, Vec<u8>, Vec<u8>)]) -> Vec<Operation<'_>> {
-    let of = writes.iter().map(|(what, key, value)| match what {
+    let of = writes.iter().map(|(reason, key, value)| match reason {
         0 => Operation::Put(key, value),
         1 => Operation::FindOrPut(key, value),
         2 => Operation::Update(key, value),

@@ -137,8 +137,8 @@ fn run<K: Words + Eq + Hash>(
             InsertionRatios::AtEnd(ratios) if step + 1 == OCCUPANCIES.len() => ratios.map(Some),
             _ => [None; 3],
         };
-        let what = format!("insertions up to {occupancy}");
-        rows.extend(rows_of(&what, &steps[step], at_end));
+        let label = format!("insertions up to {occupancy}");
+        rows.extend(rows_of(&label, &steps[step], at_end));
     }
     if let InsertionRatios::Between(ranges) = paper {
         for (over, range) in LocalDesign::OTHERS.into_iter().zip(ranges) {

@@ -169,20 +169,20 @@ fn advantage(paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()], over: Local
 /// The rates of all designs, and SmartCuckoo's divided by the others', as cells named after `what`;
 /// `paper` are the ratios over [`LocalDesign::OTHERS`].
 fn rows_of(
-    what: &str,
+    label: &str,
     paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()],
     paper: [Option<f64>; 3],
 ) -> Vec<ReproRow> {
     let rates = LocalDesign::ALL.into_iter().map(|design| {
         let rounds = paces[design as usize].iter();
-        let cell = format!("{what}: million/s, {}", design.name());
+        let cell = format!("{label}: million/s, {}", design.name());
         ReproRow::new(cell, None, median(rounds.map(|pace| pace.millions())))
     });
     let ratios = LocalDesign::OTHERS
         .into_iter()
         .zip(paper)
         .map(|(over, paper)| {
-            let cell = format!("{what}: SmartCuckoo / {}", over.name());
+            let cell = format!("{label}: SmartCuckoo / {}", over.name());
             ReproRow::new(cell, paper, advantage(paces, over))
         });
     rates.chain(ratios).collect()

@@ -334,8 +334,8 @@ fn hybrid_slots_are_as_fast_as_the_better_of_both_and_the_model_knows() {
         "mostly small, load 0.50",
         "mostly small, load 0.65",
     ] {
-        let of = |what: &str, slots: &str| ours(&report, &format!("{what}, {set}, {slots} ("));
-        let ratio = |what: &str| ours(&report, &format!("{what}, {set}"));
+        let of = |label: &str, slots: &str| ours(&report, &format!("{label}, {set}, {slots} ("));
+        let ratio = |label: &str| ours(&report, &format!("{label}, {set}"));
         let better = ratio("hybrid / better of inline and heap, lookups/s, same load");
         let same_memory = ratio("hybrid / heap, lookups/s, same memory");
         assert!(better > 0.99, "{set}");
@@ -411,10 +411,10 @@ fn smart_cuckoo_fails_as_random_graphs_say_and_walks_into_nothing() {
         (0.8, 11.8, 0.05),
         (0.9, 26.0, 0.05),
     ] {
-        let cell = |what: &str, design: &str| {
+        let cell = |label: &str, design: &str| {
             ours(
                 &report,
-                &format!("{what} so far (%), {design}, occupancy {occupancy}"),
+                &format!("{label} so far (%), {design}, occupancy {occupancy}"),
             )
         };
         let failed = cell("failed insertions", "SmartCuckoo");
@@ -476,8 +476,8 @@ fn a_remote_table_whose_failures_are_known_saves_round_trips() {
         "3-way, 1 slot",
         "3-way, 4 slots",
     ] {
-        let cell = |what: &str, with: &str| ours(&report, &format!("{what}, {shape}, {with}"));
-        let both = |what| ["predetermined", "searched remotely"].map(|with| cell(what, with));
+        let cell = |label: &str, with: &str| ours(&report, &format!("{label}, {shape}, {with}"));
+        let both = |label| ["predetermined", "searched remotely"].map(|with| cell(label, with));
         let [with, without] = both("insertions without a place");
         assert!(
             with >= 256.0 && without >= with,

@@ -177,10 +177,10 @@ fn figure_9_counts_what_the_designs_do() {
             "d = {size}: {load}"
         );
     }
-    let cost = |what: &str, scheme: &str| {
+    let cost = |label: &str, scheme: &str| {
         ours(
             &report,
-            &format!("{what} an insertion, {scheme}, load 0.50"),
+            &format!("{label} an insertion, {scheme}, load 0.50"),
         )
     };
     assert_eq!(cost("round trips", "CuckooDuo"), 1.0);
@@ -263,10 +263,10 @@ fn figure_12_has_lazy_growth_far_ahead_of_active_growth() {
     assert!(time("MapEmbed, active, bucket by bucket") > 10.0);
     let large = "time of MapEmbed, active / of CuckooDuo, active, keys and values of 1 KiB";
     assert!(ours(&report, large) > 1.2, "{}", ours(&report, large));
-    let load = |what: &str, of: &str| {
+    let load = |label: &str, of: &str| {
         ours(
             &report,
-            &format!("load factor while it grows, {what}, {of}"),
+            &format!("load factor while it grows, {label}, {of}"),
         )
     };
     assert!((0.45..0.6).contains(&load("least", "CuckooDuo")));

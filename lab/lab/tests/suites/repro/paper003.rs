@@ -43,8 +43,8 @@ fn near(report: &ReproReport, cell: &str, basis: Basis) {
 }
 
 /// What the product's clients have posted for a lookup or a transaction of a figure.
-fn posted(report: &ReproReport, what: &str, of: &str) -> f64 {
-    ours(report, &format!("{what} of a {of}"))
+fn posted(report: &ReproReport, label: &str, of: &str) -> f64 {
+    ours(report, &format!("{label} of a {of}"))
 }
 
 #[test]
@@ -70,8 +70,9 @@ fn reads_by_connections() {
 fn lookups_in_storm() {
     let report = emulated("003-fig4", 2);
     near(&report, "perfect / calls alone", Basis::Predicted);
-    let of =
-        |what: &str, system: &str| posted(&report, what, &format!("lookup, Storm ({system}), 32"));
+    let of = |label: &str, system: &str| {
+        posted(&report, label, &format!("lookup, Storm ({system}), 32"))
+    };
     // A READ of a bucket or of a slot in a chain; a call each; a call where keys collide.
     assert!(of("calls", "perfect") == 0.0 && (of("READs", "perfect") - 1.0).abs() < 0.01);
     assert!(of("READs", "calls alone") == 0.0 && (of("calls", "calls alone") - 1.0).abs() < 0.01);
@@ -109,8 +110,12 @@ fn storm_and_what_it_is_compared_with() {
 fn tatp_by_transactions() {
     let report = emulated("003-fig6", 1);
     near(&report, "oversub / calls alone", Basis::Predicted);
-    let of = |what: &str, system: &str| {
-        posted(&report, what, &format!("transaction, Storm ({system}), 32"))
+    let of = |label: &str, system: &str| {
+        posted(
+            &report,
+            label,
+            &format!("transaction, Storm ({system}), 32"),
+        )
     };
     // Most rows are read; those that are written are locked by one call and written by another.
     let [oversub, calls] = ["oversub", "calls alone"].map(|system| of("calls", system));

@@ -138,8 +138,8 @@ impl From<Malformed> for ChannelCloseReason {
     }
 }
 
-const fn malformed(what: &'static str) -> Malformed {
-    Malformed::Handshake { what }
+const fn malformed(reason: &'static str) -> Malformed {
+    Malformed::Handshake { reason }
 }
 
 /// The bit of a work request's identity that says that it is a reply's.
@@ -484,9 +484,9 @@ impl State {
         place: ReplyPlace,
         error: &FabricError,
     ) -> std::result::Result<(), ChannelCloseReason> {
-        let [_, what @ ..] = encode_failure(error);
+        let [_, rest @ ..] = encode_failure(error);
         let into = self.replies.words_mut(place.at, place.room.div_ceil(8));
-        into[..FAILURE_REPLY_WORDS].copy_from_slice(&what);
+        into[..FAILURE_REPLY_WORDS].copy_from_slice(&rest);
         self.send(channel, place, FAILURE_REPLY_WORDS * 8, true)
     }
 

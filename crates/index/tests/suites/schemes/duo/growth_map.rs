@@ -88,8 +88,8 @@ impl Room for Growing {
     }
 }
 
-async fn between(table: &ShmTable, memory: &GrowthMemory, what: Between) -> Checked {
-    match what {
+async fn between(table: &ShmTable, memory: &GrowthMemory, reason: Between) -> Checked {
+    match reason {
         Between::Nothing => {}
         // Not without end.
         Between::Grow(ratio) if table.slots() < 10_000 => {

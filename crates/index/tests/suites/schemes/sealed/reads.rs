@@ -149,9 +149,9 @@ fn reads_per_lookup_are_those_of_the_model() {
             for (read_size, sums) in counted {
                 for (counted, hits) in sums.into_iter().zip([true, false]) {
                     let model = distances(order, load, hits).expected_reads(read_size as usize);
-                    let what = if hits { "hit" } else { "miss" };
+                    let reason = if hits { "hit" } else { "miss" };
                     println!(
-                        "{load} {order:?} R = {read_size}: {counted:.4} READs a {what}, model {model:.4}"
+                        "{load} {order:?} R = {read_size}: {counted:.4} READs a {reason}, model {model:.4}"
                     );
                     assert!((counted / model - 1.0).abs() < 0.02);
                 }
