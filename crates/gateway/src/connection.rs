@@ -493,13 +493,17 @@ impl<'r> Requests<'_, 'r> {
         self.run_steps(tick)?;
         let room = tick.take_rest();
         let watches = &self.shared.watches;
-        let shared = self.execution.is_none().then(|| watches.shared());
-        if let Some((_, waited)) = &shared {
-            tick.note_apart(*waited);
-        }
+        let waits = Instant::now();
+        // EXEC holds the lock already. What takes back what it has put lets nobody come between:
+        // what another has put since may be just like it.
+        let takes_back = matches!(of, DatabaseCommand::SetAbsent(_));
+        let locks = self.execution.is_none();
+        let exclusive = (locks && takes_back).then(|| watches.exclusive());
+        let shared = (locks && !takes_back).then(|| watches.shared());
+        tick.note_apart(waits.elapsed());
         let since = Instant::now();
         let done = keyspace::run(self.databases, database, of, tick.now, room, watches);
-        drop(shared);
+        drop((exclusive, shared));
         let took = since.elapsed();
         tick.note_apart(took);
         if let Some(execution) = &mut self.execution {

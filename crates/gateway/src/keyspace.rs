@@ -235,7 +235,8 @@ fn flush(
 }
 
 /// Sets all values, or none if a key is there. Keys are put one after the other, and taken back if
-/// one is found: others may see some of them meanwhile.
+/// one is found: clients that do not come through this gateway may see some of them meanwhile. The
+/// caller holds the lock of ticks exclusively.
 fn set_absent(
     databases: &mut Databases,
     database: u8,

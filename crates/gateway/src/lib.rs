@@ -17,7 +17,8 @@
 //!   connection of this gateway changes anything in between, or sees the middle. Other gateways and
 //!   other clients of the table may. With WATCH, EXEC does nothing if a key has changed meanwhile,
 //!   whoever has changed it.
-//! * MSETNX sets all or nothing, but others may see some of it meanwhile.
+//! * MSETNX sets all or nothing, but clients that do not come through this gateway may see some of
+//!   it meanwhile.
 //! * A key that has expired is absent at once, to every command that names it and to KEYS and SCAN;
 //!   its memory is free when it is met, or swept. DBSIZE counts it until then, as Redis does.
 //! * Unknown commands, and commands with arguments that cannot be meant, get Redis's own words.

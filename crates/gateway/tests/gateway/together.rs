@@ -185,3 +185,31 @@ fn long_and_short_requests_of_a_connection_are_done_in_their_order() {
         }
     });
 }
+
+/// What another client has set stays, though it is what an MSETNX has put that takes its keys back.
+#[test]
+fn a_value_that_was_acknowledged_is_not_taken_back_by_an_msetnx_that_fails() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let (_store, gateway) = gateway_with(|options| options.threads = 2);
+    let mut client = Client::of(&gateway);
+    client.ask("SET z 1");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut other = Client::of(&gateway);
+                while !is_over.load(Relaxed) {
+                    other.ask("MSETNX a 1 z 1");
+                }
+            });
+        }
+        let mut lost = 0;
+        for _ in 0..3_000 {
+            assert_eq!(client.ask("SET a 1"), "OK");
+            lost += u32::from(client.ask("GET a") == "nil");
+            client.ask("DEL a");
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(lost, 0);
+    });
+}
