@@ -182,6 +182,11 @@ pub trait OwnerMemory {
         Ok(())
     }
 
+    /// Whether this turn has stored half of what a turn may at most.
+    fn is_turn_long(&self) -> bool {
+        false
+    }
+
     /// Bytes that may be noted before [`OwnerMemory::note_anew`] has to be; nothing where notes are
     /// of no use.
     fn room_for_notes(&self) -> Option<usize> {

@@ -9,6 +9,9 @@ use farslot_remote::Lock;
 use farslot_rpc::Fault;
 use std::collections::BTreeSet;
 
+/// What is done between two changes.
+type GoOn<T> = fn(&mut T) -> Result<(), Fault>;
+
 impl RequestTurn<'_> {
     /// Makes a part's changes, as far as they can be made, and unlocks what the transaction holds
     /// here. What was dropped meanwhile has no changes.
@@ -16,6 +19,15 @@ impl RequestTurn<'_> {
     /// # Errors
     /// The first fault.
     pub(crate) fn apply(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<(), Fault> {
+        self.apply_with(lock, writes, Self::stay_in_turn)
+    }
+
+    fn apply_with(
+        &mut self,
+        lock: Lock,
+        writes: &[Write<'_>],
+        go_on: GoOn<Self>,
+    ) -> Result<(), Fault> {
         let held = self.books.held.get(&lock.word());
         let keys = held.into_iter().flat_map(|held| held.keys.keys());
         let tables: BTreeSet<_> = keys.map(|(object, _)| *object).collect();
@@ -31,21 +43,23 @@ impl RequestTurn<'_> {
                 Err(fault) => Err(fault),
             };
             first_fault = first_fault.and(done);
+            go_on(self)?;
         }
-        first_fault.and(self.release(lock))
+        first_fault.and(self.release_with(lock, go_on))
     }
 
     /// Makes the changes of a part of a transaction that its home has decided, for a client that
-    /// may change all that the transaction holds here.
+    /// may change all that the transaction holds here. What is decided need not be done in one
+    /// turn: of what is left, another finds the locks.
     pub(crate) fn finish(&mut self, lock: Lock, writes: &[Write<'_>]) -> Result<(), Fault> {
         self.check_held(lock)?;
-        self.apply(lock, writes)
+        self.apply_with(lock, writes, Self::begin_turn_if_long)
     }
 
     /// Unlocks what a client's transaction holds here: of tables that the client may change.
     pub(crate) fn abort(&mut self, lock: Lock) -> Result<(), Fault> {
         self.check_held(lock)?;
-        self.release(lock)
+        self.release_in_turns(lock)
     }
 
     /// Refuses a client that may not change all that a transaction holds here.
@@ -63,21 +77,55 @@ impl RequestTurn<'_> {
     /// # Errors
     /// The first fault; what can be unlocked is.
     pub(crate) fn release(&mut self, lock: Lock) -> Result<(), Fault> {
-        let held = self.books.held.remove(&lock.word());
-        if held.is_some() {
-            let lock = lock.word();
-            BookChange::Released { lock }.put(self.memory);
-        }
+        self.release_with(lock, Self::stay_in_turn)
+    }
+
+    /// The same of one that changes nothing here, in as many turns as that takes.
+    ///
+    /// # Errors
+    /// As [`Self::release`].
+    pub(crate) fn release_in_turns(&mut self, lock: Lock) -> Result<(), Fault> {
+        self.release_with(lock, Self::begin_turn_if_long)
+    }
+
+    fn release_with(&mut self, lock: Lock, go_on: GoOn<Self>) -> Result<(), Fault> {
         let mut first_fault = Ok(());
-        for ((object, key), promised) in held.into_iter().flat_map(|held| held.keys) {
+        while let Some(held) = self.books.held.get_mut(&lock.word())
+            && let Some(((object, key), promised)) = held.keys.pop_first()
+        {
             let unlocked = match self.find(object, Rights::NONE, true) {
                 Ok(Some(table)) => table.unlock(self.memory, &key, lock, promised),
                 Ok(None) => Ok(()),
                 Err(fault) => Err(fault),
             };
             first_fault = first_fault.and(unlocked);
+            go_on(self)?;
+        }
+        if self.books.held.remove(&lock.word()).is_some() {
+            let lock = lock.word();
+            BookChange::Released { lock }.put(self.memory);
         }
         first_fault
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "it is one of two ways to go on")]
+    const fn stay_in_turn(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Goes on in another turn where this one may soon have no room for more. The books are noted
+    /// as they are by then.
+    fn begin_turn_if_long(&mut self) -> Result<(), Fault> {
+        if !self.memory.is_turn_long() {
+            return Ok(());
+        }
+        self.books.note_all(self.memory);
+        let ended = self.memory.end_turn();
+        self.memory.begin_turn();
+        ended.map_err(|_| {
+            self.books.is_known = false;
+            Fault::Damaged
+        })
     }
 
     pub(crate) fn resolve(&mut self, lock: Lock, node: u8, room: usize) -> Result<Vec<u8>, Fault> {

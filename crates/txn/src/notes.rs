@@ -200,6 +200,11 @@ impl Books {
         {
             return;
         }
+        self.note_all(memory);
+    }
+
+    /// Notes all of the books anew.
+    pub(crate) fn note_all(&mut self, memory: &mut dyn OwnerMemory) {
         memory.note_anew();
         let mut bytes = 0;
         let mut put = |change: BookChange<'_>| {

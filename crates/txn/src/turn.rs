@@ -483,7 +483,7 @@ impl<'t> RequestTurn<'t> {
         {
             BookChange::GivenUp { place }.put(self.memory);
         }
-        self.release(lock)
+        self.release_in_turns(lock)
     }
 
     /// Commits, if no lock was lost: the one moment at which a transaction comes into effect.

@@ -77,6 +77,11 @@ impl JournalEntry {
         self.list.push((offset, value));
     }
 
+    /// Whether it has half of the changes that it may have.
+    pub(super) fn is_long(&self) -> bool {
+        self.list.len() as u64 > MOST / 2
+    }
+
     pub(super) fn note(&mut self, bytes: &[u8]) {
         self.notes.push(bytes.len() as u64);
         self.notes.extend(bytes.chunks(8).map(|chunk| {

@@ -107,6 +107,10 @@ impl OwnerMemory for RegionWords<'_> {
         }
     }
 
+    fn is_turn_long(&self) -> bool {
+        self.entry.as_ref().is_some_and(JournalEntry::is_long)
+    }
+
     fn room_for_notes(&self) -> Option<usize> {
         self.journal.map(|journal| journal.room(self.words))
     }

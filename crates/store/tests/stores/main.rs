@@ -16,6 +16,7 @@ mod ended;
 mod expiry;
 mod grants;
 mod kept;
+mod kept_turns;
 mod no_room;
 mod pool;
 mod prefixes;
