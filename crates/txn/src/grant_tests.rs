@@ -256,6 +256,28 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
 }
 
 #[test]
+fn parts_without_bytes_count_in_that_bound() {
+    let [holder, ..] = clients();
+    let mut node = Node::new();
+    let decision_bytes = 64 << 10;
+    node.owner = Owner::new(
+        Arc::new(Two),
+        OwnerOptions {
+            decision_bytes,
+            ..OwnerOptions::default()
+        },
+    );
+    let nothing: Vec<(u8, &[u8])> = (1..=255).map(|node| (node, &[][..])).collect();
+    let part = size_of::<(u8, Box<[u8]>)>();
+    let most = decision_bytes / (nothing.len() * part);
+    let ends = (0..=most as u8).map(|number| {
+        let lock = node.lock(&holder, TABLES[0], &[number]);
+        node.turn(&holder, |mut turn| turn.decide(lock, &[], &nothing))
+    });
+    assert!(ends.collect::<Vec<_>>().contains(&Ok(OwnerStatus::Full)));
+}
+
+#[test]
 fn who_meets_a_lock_is_told_of_its_home() {
     let [holder, _, operator] = clients();
     let mut node = Node::new();

@@ -25,6 +25,9 @@ const NO_NAMES: u32 = 103;
 /// are not over.
 pub(crate) const OTHER_PLACE: u32 = 104;
 
+/// Bytes that a part of a decision takes besides its own.
+const A_PART: usize = 32;
+
 /// Why a transaction may lock nothing more: there is too much to be noted of others.
 const CROWDED: u32 = 105;
 
@@ -517,7 +520,10 @@ impl<'t> RequestTurn<'t> {
             }
         }
         if !other_parts.is_empty() {
-            let bytes = other_parts.iter().map(|(_, part)| part.len()).sum();
+            let bytes = other_parts
+                .iter()
+                .map(|(_, part)| A_PART + part.len())
+                .sum();
             if self.books.is_crowded || !self.has_room_for(bytes) {
                 return Ok(OwnerStatus::Full);
             }
@@ -547,7 +553,8 @@ impl<'t> RequestTurn<'t> {
         let options = &self.owner.options;
         let (mut all, mut of_grant) = (bytes, bytes);
         for decided in self.books.decided.values() {
-            let kept: usize = decided.parts.iter().map(|(_, part)| part.len()).sum();
+            let parts = decided.parts.iter();
+            let kept: usize = parts.map(|(_, part)| A_PART + part.len()).sum();
             all += kept;
             if decided.grant.as_deref() == self.caller.grant() {
                 of_grant += kept;

@@ -350,7 +350,12 @@ impl<'b> OwnerRequest<'b> {
                 let (done, home_part) = (done?, from.part()?);
                 let mut other_parts = Vec::new();
                 while !from.0.is_empty() {
-                    other_parts.push((from.byte()?, from.part()?));
+                    let (node, part) = (from.byte()?, from.part()?);
+                    // A node has one part: however many bytes there are, there are few of them.
+                    if other_parts.last().is_some_and(|(last, _)| *last >= node) {
+                        return None;
+                    }
+                    other_parts.push((node, part));
                 }
                 Self::Decide {
                     lock,
