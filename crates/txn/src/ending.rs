@@ -104,6 +104,7 @@ impl RequestTurn<'_> {
         if self.books.held.remove(&lock.word()).is_some() {
             let lock = lock.word();
             BookChange::Released { lock }.put(self.memory);
+            self.books.has_less();
         }
         first_fault
     }
@@ -171,6 +172,7 @@ impl RequestTurn<'_> {
             noted.put(self.memory);
             if decided.parts.is_empty() {
                 self.books.decided.remove(&lock.word());
+                self.books.has_less();
             }
         }
     }

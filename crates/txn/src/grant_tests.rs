@@ -256,6 +256,31 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
 }
 
 #[test]
+fn books_are_crowded_no_longer_than_there_is_too_much() {
+    let [holder, other, _] = clients();
+    let mut node = Node::new();
+    let crowded = |node: &mut Node| {
+        let mut books = node.owner.books(&mut node.memory, node.now);
+        books.is_crowded = true;
+    };
+    // Whoever holds much gives it back.
+    let lock = node.lock(&holder, TABLES[0], b"key");
+    crowded(&mut node);
+    let opened = node.turn(&other, |mut turn| turn.open(0)).expect("names");
+    let name = Reader(&opened[1..]).lock().expect("a name");
+    assert!(node.lock_as(&other, name, TABLES[1], b"key").is_err());
+    assert_eq!(node.turn(&holder, |mut turn| turn.abort(lock)), Ok(()));
+    assert!(node.lock_as(&other, name, TABLES[1], b"key").is_ok());
+    // Or is gone, and nobody wants its keys.
+    node.lock(&holder, TABLES[0], b"key");
+    crowded(&mut node);
+    node.now += 2 * node.owner.options.lease;
+    node.lock(&other, TABLES[1], b"another");
+    let books = node.owner.books(&mut node.memory, node.now);
+    assert_eq!(books.held.len(), 1, "what is over is given up");
+}
+
+#[test]
 fn parts_without_bytes_count_in_that_bound() {
     let [holder, ..] = clients();
     let mut node = Node::new();

@@ -203,6 +203,12 @@ impl Books {
         self.note_all(memory);
     }
 
+    /// Notes that something has ended: there may be less than too much by now. If there is not, it
+    /// is found when all is noted anew.
+    pub(crate) const fn has_less(&mut self) {
+        self.is_crowded = false;
+    }
+
     /// Notes all of the books anew.
     pub(crate) fn note_all(&mut self, memory: &mut dyn OwnerMemory) {
         memory.note_anew();

@@ -164,6 +164,9 @@ impl<'t> RequestTurn<'t> {
         if room < most {
             return Err(Fault::NoRoom(most));
         }
+        if self.books.is_crowded {
+            self.give_up_late(lock)?;
+        }
         match self.books.held.get(&lock.word()) {
             Some(held) if !self.speaks_for(held.grant.as_deref()) => {
                 return Err(Fault::Refused(DENIED));
@@ -487,6 +490,19 @@ impl<'t> RequestTurn<'t> {
             BookChange::GivenUp { place }.put(self.memory);
         }
         self.release_in_turns(lock)
+    }
+
+    /// Breaks the locks of all transactions but one that have this node as home and whose lease is
+    /// over: of keys that nobody wants, perhaps for ever.
+    fn give_up_late(&mut self, but: Lock) -> Result<(), Fault> {
+        let held = self.books.held.keys();
+        let held: Vec<_> = held.filter_map(|word| Lock::of_word(*word)).collect();
+        for lock in held.into_iter().filter(|lock| *lock != but) {
+            if self.is_over(lock) && self.is_home_of(lock) {
+                self.give_up(lock)?;
+            }
+        }
+        Ok(())
     }
 
     /// Commits, if no lock was lost: the one moment at which a transaction comes into effect.
