@@ -180,6 +180,9 @@ impl<E: Endpoint> OrderedMap<E> {
         let Some((node, _)) = leaf else {
             return Ok(None);
         };
+        if !self.0.cache().goes_on(from, &node) {
+            return Err(RemoteError::BadReply);
+        }
         let next = (node.next != 0).then_some(node.next);
         let NodeEntries::Leaf(pairs) = node.entries else {
             return Err(RemoteError::BadReply);

@@ -30,6 +30,8 @@ pub struct Tree {
 pub struct LeafDirectory {
     leaves: BTreeMap<Key, u64>,
     most: usize,
+    /// The leaf behind the one that was visited last, and the low key that it must have.
+    behind: Option<(u64, Key)>,
 }
 
 impl LeafDirectory {
@@ -39,6 +41,7 @@ impl LeafDirectory {
         Self {
             leaves: BTreeMap::new(),
             most,
+            behind: None,
         }
     }
 
@@ -51,6 +54,20 @@ impl LeafDirectory {
     pub(super) fn leaf(&self, key: &[u8]) -> Option<u64> {
         let below = self.leaves.range::<[u8], _>((Unbounded, Included(key)));
         below.last().map(|(_, leaf)| *leaf)
+    }
+
+    /// Whether a leaf may be what is visited next, by its number if it has one. Each begins where
+    /// the one before it ends: so no forged leaf leads a visit back to where it has been.
+    pub(super) fn goes_on(&mut self, number: Option<u64>, leaf: &Node) -> bool {
+        let before = self.behind.take();
+        let before = before.filter(|(behind, _)| Some(*behind) == number);
+        let follows = before.is_none_or(|(_, low)| low == leaf.low);
+        self.behind = leaf.high.clone().map(|high| (leaf.next, high));
+        follows
+            && match &leaf.high {
+                Some(high) => leaf.next != 0 && leaf.low < *high,
+                None => leaf.next == 0,
+            }
     }
 
     fn learn(&mut self, low: Key, leaf: u64) {

@@ -1,7 +1,7 @@
 //! The ordered map against a plain one, and under faults.
 
 use crate::local::{ask, call, check_of, read};
-use crate::sim::{OBJECT, client, faults, limits, world};
+use crate::sim::{NODE, OBJECT, client, faults, limits, world};
 use farslot_check::{Recorder, RegisterMap, TableOp, TableRet, check};
 use farslot_fabric::sim::{HostId, RunEnd, SimEndpoint, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, window};
@@ -188,6 +188,55 @@ fn a_forged_level_breaks_nothing() {
     memory.0[first] = check_of(at, &memory.0[words][1..]);
     let end = call(&tree, &mut memory, &[1, 0, 1, 0, 0, 7]);
     assert_eq!(end, Err(Fault::Damaged));
+}
+
+/// Whoever may write the map's memory can lead from its last leaf back to its first.
+#[test]
+fn a_visit_of_forged_leaves_ends() {
+    let tree = Tree::new(SHAPE).unwrap();
+    let world = world(1, &tree, SHAPE.at + SHAPE.bytes());
+    let endpoint = world.endpoint(limits());
+    let policy = PolicyOptions::default();
+    let map = OrderedMap::new(tree, OBJECT, client(&endpoint), 30, policy);
+    let visit_all = async || {
+        let (mut leaves, mut next) = (0, None);
+        loop {
+            next = map.visit(next, |_, _| ()).await?;
+            leaves += 1;
+            if next.is_none() || leaves > SHAPE.nodes {
+                return Ok::<_, RemoteError>(leaves);
+            }
+        }
+    };
+    Executor::new(Rc::clone(&endpoint)).block_on(async {
+        for key in keys() {
+            map.put(&key, b"1").await.unwrap();
+        }
+        let leaves = visit_all().await.unwrap();
+        assert!((10..SHAPE.nodes).contains(&leaves));
+        let node_words = SHAPE.leaf_bytes() / 8;
+        let first = (SHAPE.at as usize + 64) / 8;
+        // Of all leaves, each alone: nodes of the lowest level with a check.
+        for at in (first..).step_by(node_words).take(SHAPE.nodes as usize) {
+            let forge = |next: u64| {
+                world.node_handle(NODE.0).with_region_mut(NODE.1, |words| {
+                    let leaf = &mut words[at..at + node_words];
+                    if leaf[0] == 0 || leaf[1] & 0xffff != 0 {
+                        return None;
+                    }
+                    let before = std::mem::replace(&mut leaf[2], next);
+                    leaf[0] = check_of(at as u64 * 8, &leaf[1..]);
+                    Some(before)
+                })
+            };
+            if let Some(next) = forge(1) {
+                let end = visit_all().await;
+                assert_eq!(end, Err(RemoteError::BadReply), "{at}");
+                forge(next);
+            }
+        }
+        assert_eq!(visit_all().await, Ok(leaves));
+    });
 }
 
 #[test]
