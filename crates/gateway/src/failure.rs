@@ -29,6 +29,8 @@ pub(crate) enum Failure {
         "ERR string exceeds maximum allowed size (proto-max-bulk-len): {bytes} bytes, and the limit is {limit}"
     )]
     TooLong { bytes: usize, limit: usize },
+    #[error("ERR a pattern of {bytes} bytes is longer than the limit of {limit} bytes")]
+    LongPattern { bytes: usize, limit: usize },
     #[error("ERR {0}")]
     Skipped(#[from] crate::frame::TooLong),
     #[error("ERR invalid expire time in '{0}' command")]

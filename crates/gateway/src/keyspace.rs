@@ -4,7 +4,7 @@
 use crate::commands::DatabaseCommand;
 use crate::databases::{DATABASES, Databases};
 use crate::failure::Failure;
-use crate::glob;
+use crate::glob::Glob;
 use crate::record::{Bytes, Entry, is_dead};
 use crate::reply::{OK, Reply};
 use crate::watch::WatchRegistry;
@@ -123,9 +123,10 @@ impl Reading {
             DatabaseCommand::Keys(pattern) => {
                 let mut keys = Keys::default();
                 let mut next = Some(Cursor::default());
+                let pattern = Glob::new(pattern);
                 while let Some(cursor) = next {
                     let piece = (cursor, u64::MAX);
-                    next = self.piece(table, piece, Some(pattern), &mut keys)?.0;
+                    next = self.piece(table, piece, Some(&pattern), &mut keys)?.0;
                 }
                 keys.into()
             }
@@ -137,6 +138,8 @@ impl Reading {
             } => {
                 let mut keys = Keys::default();
                 let (mut next, mut seen) = (Some(Cursor::from_number(*cursor)), 0);
+                let pattern = pattern.map(Glob::new);
+                let pattern = pattern.as_ref();
                 // Pieces that double find the keys of a sparse table in few round trips, and visit
                 // not much more of a full one than was asked for.
                 let mut most = *count;
@@ -144,7 +147,7 @@ impl Reading {
                     let Some(cursor) = next.filter(|_| seen < *count) else {
                         break;
                     };
-                    let (behind, met) = self.piece(table, (cursor, most), *pattern, &mut keys)?;
+                    let (behind, met) = self.piece(table, (cursor, most), pattern, &mut keys)?;
                     (next, seen) = (behind, seen + met);
                     most = most.saturating_mul(2);
                 }
@@ -164,7 +167,7 @@ impl Reading {
         &mut self,
         table: &Table,
         (cursor, most): (Cursor, u64),
-        pattern: Option<&[u8]>,
+        pattern: Option<&Glob>,
         keys: &mut Keys,
     ) -> Result<(Option<Cursor>, u64), DatabaseFailure> {
         let (limit, now) = (self.room, self.now);
@@ -172,7 +175,7 @@ impl Reading {
         let next = table.scan(cursor, most, |key, record| {
             met += 1;
             let wanted =
-                !is_dead(record, now) && pattern.is_none_or(|pattern| glob::matches(pattern, key));
+                !is_dead(record, now) && pattern.is_none_or(|pattern| pattern.matches(key));
             // With its head.
             let bytes = key.len() + 32;
             if wanted && !is_full {

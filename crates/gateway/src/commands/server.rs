@@ -2,7 +2,7 @@
 
 use super::request::{Command, DatabaseCommand, Moment, Request, Session, integer, is, shown};
 use crate::failure::Failure;
-use crate::number;
+use crate::{glob, number};
 
 type ParsedServerCommand<'r> = Result<Request<'r>, Failure>;
 
@@ -41,7 +41,7 @@ commands! {
     "acl" -2 ADMIN false, acl, "Says which user this connection is of.";
     "slowlog" -2 ADMIN false, slow_log, "Tells of requests that have taken long.";
     "scan" -2 READ false, scan, "Returns some keys, and where to go on.";
-    "keys" 2 READ false, |a, _| keyspace(DatabaseCommand::Keys(a[1])), "Returns all keys that match a pattern.";
+    "keys" 2 READ false, |a, _| keyspace(DatabaseCommand::Keys(pattern_of(a[1])?)), "Returns all keys that match a pattern.";
     "randomkey" 1 READ false, |_, _| keyspace(DatabaseCommand::RandomKey), "Returns some key.";
     "dbsize" 1 READ false, |_, _| keyspace(DatabaseCommand::Size), "Counts the keys.";
     "flushdb" -1 WRITE false, |a, _| flush(a, false), "Removes all keys of a database.";
@@ -171,6 +171,15 @@ fn unknown(command: &'static str, name: &[u8]) -> Failure {
     Failure::UnknownSubcommand { command, name }
 }
 
+/// A pattern that is not too long.
+fn pattern_of(pattern: &[u8]) -> Result<&[u8], Failure> {
+    let (bytes, limit) = (pattern.len(), glob::LONGEST);
+    match bytes <= limit {
+        true => Ok(pattern),
+        false => Err(Failure::LongPattern { bytes, limit }),
+    }
+}
+
 fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     let cursor = std::str::from_utf8(arguments[1]).ok();
     let cursor = cursor.and_then(|cursor| cursor.parse().ok());
@@ -188,7 +197,7 @@ fn scan<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
             }
             count = wanted;
         } else if is(option, "match") {
-            pattern = Some(*of);
+            pattern = Some(pattern_of(of)?);
         } else if is(option, "type") {
             strings = is(of, "string");
         } else {

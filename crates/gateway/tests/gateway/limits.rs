@@ -325,3 +325,19 @@ fn a_full_database_forgets_keys_if_it_is_to() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_pattern_that_is_too_long_is_refused_with_its_limit() {
+    let (_store, gateway) = gateway();
+    let mut client = Client::of(&gateway);
+    client.ask("SET key 1");
+    let mut ask = |arguments: &[&str]| {
+        client.send(&request(arguments)).unwrap();
+        client.reply().unwrap().shown()
+    };
+    let [most, more] = [1_024, 1_025].map(|bytes| "*".repeat(bytes));
+    assert_eq!(ask(&["KEYS", &most]), "[\"key\"]");
+    let refused = "-ERR a pattern of 1025 bytes is longer than the limit of 1024 bytes";
+    assert_eq!(ask(&["KEYS", &more]), refused);
+    assert_eq!(ask(&["SCAN", "0", "MATCH", &more]), refused);
+}
