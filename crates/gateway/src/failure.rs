@@ -93,9 +93,9 @@ pub(crate) enum Failure {
     NoMulti(&'static str),
     #[error("ERR Command not allowed inside a transaction")]
     NotInMulti,
-    #[error("ERR the transaction would have {would_be} {what}, and the limit is {limit}")]
+    #[error("ERR the transaction would have {would_be} {quantity}, and the limit is {limit}")]
     LongTransaction {
-        what: &'static str,
+        quantity: &'static str,
         would_be: usize,
         limit: usize,
     },

@@ -90,10 +90,10 @@ impl Queue {
                 MOST_VISITS,
             ),
         ];
-        for (what, would_be, limit) in limits {
+        for (quantity, would_be, limit) in limits {
             if would_be > limit {
                 return Err(Failure::LongTransaction {
-                    what,
+                    quantity,
                     would_be,
                     limit,
                 });

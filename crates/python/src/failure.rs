@@ -64,7 +64,7 @@ impl Failure {
     fn message(&self) -> String {
         match self {
             Self::Store(error) => error.to_string(),
-            Self::Closed(what) => format!("the {what} is closed"),
+            Self::Closed(closed) => format!("the {closed} is closed"),
             Self::Forked => {
                 "it was opened before a fork: open it again in the new process".to_owned()
             }

@@ -18,20 +18,20 @@ pub enum RemoteError {
     #[error("the owner's reply makes no sense")]
     BadReply,
     /// A key, or a value, that has no room.
-    #[error("{what} of {} is over the limit of {limit}", ByteCount(*bytes))]
+    #[error("{subject} of {} is over the limit of {limit}", ByteCount(*bytes))]
     TooLong {
         /// What is too long.
-        what: &'static str,
+        subject: &'static str,
         /// Its bytes.
         bytes: usize,
         /// Most bytes.
         limit: usize,
     },
     /// More at a time than a call takes.
-    #[error("{what} are {number}, over the limit of {limit}")]
+    #[error("{subject} are {number}, over the limit of {limit}")]
     TooMany {
         /// What is too many.
-        what: &'static str,
+        subject: &'static str,
         /// How many there are.
         number: usize,
         /// How many there may be.
@@ -53,10 +53,10 @@ pub enum RemoteError {
         lock: Lock,
     },
     /// A shape that nothing can be laid out with.
-    #[error("{what} is {value}: it must be {limit}")]
+    #[error("{subject} is {value}: it must be {limit}")]
     BadShape {
         /// Which number.
-        what: &'static str,
+        subject: &'static str,
         /// Its value.
         value: u64,
         /// What is possible.

@@ -234,16 +234,16 @@ impl<E: Endpoint> Client<E> {
                 .await
             {
                 Ok(reply) => {
-                    let what = "it grants no session";
+                    let reason = "it grants no session";
                     let grant = SessionGrant::decode(&reply).filter(|grant| grant.slots > 0);
-                    return grant.ok_or(RpcError::Protocol { what });
+                    return grant.ok_or(RpcError::Protocol { reason });
                 }
                 Err(Unanswered::Lost(error)) if pauses.is_over() => return Err(error.into()),
                 Err(Unanswered::Lost(_)) => pauses.pause().await,
                 Err(Unanswered::Failed(error)) => return Err(error),
                 Err(Unanswered::NoSession) => {
-                    let what = "it refuses to open a session for want of one";
-                    return Err(RpcError::Protocol { what });
+                    let reason = "it refuses to open a session for want of one";
+                    return Err(RpcError::Protocol { reason });
                 }
             }
         }
@@ -279,8 +279,8 @@ fn read_reply(
     room: usize,
 ) -> std::result::Result<Reply, Unanswered> {
     let Some((status, detail, _)) = RequestStatus::decode(&reply) else {
-        let what = "it has no status";
-        return Err(Unanswered::Failed(RpcError::Protocol { what }));
+        let reason = "it has no status";
+        return Err(Unanswered::Failed(RpcError::Protocol { reason }));
     };
     let limit = detail as usize;
     let error = match status {
@@ -297,10 +297,10 @@ fn read_reply(
         RequestStatus::NotKept => RpcError::NotKept { method },
         RequestStatus::NoVacancy => RpcError::NoVacancy { sessions: detail },
         RequestStatus::Stale => RpcError::Protocol {
-            what: "it knows a newer request of the slot",
+            reason: "it knows a newer request of the slot",
         },
         RequestStatus::Malformed => RpcError::Protocol {
-            what: "it does not understand the request",
+            reason: "it does not understand the request",
         },
     };
     Err(Unanswered::Failed(error))

@@ -71,10 +71,10 @@ pub enum RpcError {
         method: u16,
     },
     /// What answers is no server of this protocol.
-    #[error("what answered is no reply: {what}")]
+    #[error("what answered is no reply: {reason}")]
     Protocol {
         /// What is wrong with it.
-        what: &'static str,
+        reason: &'static str,
     },
 }
 

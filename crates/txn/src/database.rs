@@ -355,10 +355,10 @@ impl<E: Endpoint> Database<E> {
         {
             known.borrow_mut().extend(done);
         }
-        let what = "it has no status";
+        let reason = "it has no status";
         read(&reply?)
             .map(|(status, _)| status)
-            .map_err(|_| RpcError::Protocol { what })
+            .map_err(|_| RpcError::Protocol { reason })
     }
 
     /// Has a node commit a transaction that holds no lock, and has read and changes keys of that
@@ -385,8 +385,8 @@ impl<E: Endpoint> Database<E> {
             Ok((OwnerStatus::Locked, rest)) => read_locked(rest),
             _ => None,
         };
-        let what = "it does not tell how a commit ended";
-        end.ok_or(RpcError::Protocol { what })
+        let reason = "it does not tell how a commit ended";
+        end.ok_or(RpcError::Protocol { reason })
     }
 
     /// Has a node run a procedure, once.

@@ -174,11 +174,16 @@ impl Local<'_> {
                 structure.value_bytes(),
             ),
         ];
-        for (what, bytes, limit) in lengths {
+        for (subject, bytes, limit) in lengths {
             let limit = limit.into();
             if bytes > limit {
                 self.stop(Fault::Refused(MALFORMED));
-                return Err(RemoteError::TooLong { what, bytes, limit }.into());
+                return Err(RemoteError::TooLong {
+                    subject,
+                    bytes,
+                    limit,
+                }
+                .into());
             }
         }
         let value = value.map(<[u8]>::to_vec);

@@ -269,12 +269,17 @@ impl<'d, E: Endpoint> Transaction<'d, E> {
         value: &[u8],
     ) -> Result<(), TxnError> {
         let structure = self.database.table(table)?.structure;
-        for (what, bytes, limit) in [
+        for (subject, bytes, limit) in [
             ("a key", key.len(), structure.key_bytes().into()),
             ("a value", value.len(), structure.value_bytes().into()),
         ] {
             if bytes > limit {
-                return Err(RemoteError::TooLong { what, bytes, limit }.into());
+                return Err(RemoteError::TooLong {
+                    subject,
+                    bytes,
+                    limit,
+                }
+                .into());
             }
         }
         Ok(())

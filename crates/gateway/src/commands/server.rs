@@ -106,17 +106,19 @@ fn auth<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
 }
 
 fn command<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
-    let Some(what) = arguments.get(1) else {
+    let Some(subcommand) = arguments.get(1) else {
         return session(Session::CommandInfo(None));
     };
     let names = arguments[2..].to_vec();
-    session(match what {
-        what if is(what, "count") && names.is_empty() => Session::CommandCount,
-        what if is(what, "count") => return Err(Failure::Arity("command|count".into())),
-        what if is(what, "info") && names.is_empty() => Session::CommandInfo(None),
-        what if is(what, "info") => Session::CommandInfo(Some(names)),
-        what if is(what, "docs") => Session::CommandDocs(names),
-        what => return Err(unknown("COMMAND", what)),
+    session(match subcommand {
+        subcommand if is(subcommand, "count") && names.is_empty() => Session::CommandCount,
+        subcommand if is(subcommand, "count") => {
+            return Err(Failure::Arity("command|count".into()));
+        }
+        subcommand if is(subcommand, "info") && names.is_empty() => Session::CommandInfo(None),
+        subcommand if is(subcommand, "info") => Session::CommandInfo(Some(names)),
+        subcommand if is(subcommand, "docs") => Session::CommandDocs(names),
+        subcommand => return Err(unknown("COMMAND", subcommand)),
     })
 }
 
@@ -140,8 +142,8 @@ fn client<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
 
 fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     match arguments {
-        [_, what] if is(what, "whoami") => session(Session::WhoAmI),
-        [_, what, ..] if is(what, "whoami") => Err(Failure::Arity("acl|whoami".into())),
+        [_, subcommand] if is(subcommand, "whoami") => session(Session::WhoAmI),
+        [_, subcommand, ..] if is(subcommand, "whoami") => Err(Failure::Arity("acl|whoami".into())),
         _ => Err(unknown("ACL", arguments[1])),
     }
 }
@@ -149,20 +151,20 @@ fn acl<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
 fn slow_log<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     /// How many are told of if no number is given, as in Redis.
     const LATEST: usize = 10;
-    let what = arguments[1];
+    let subcommand = arguments[1];
     let arity = |name: &str| Err(Failure::Arity(format!("slowlog|{name}")));
     session(match arguments.len() {
-        2 if is(what, "get") => Session::SlowLogGet(LATEST),
-        3 if is(what, "get") => Session::SlowLogGet(match integer(arguments[2])? {
+        2 if is(subcommand, "get") => Session::SlowLogGet(LATEST),
+        3 if is(subcommand, "get") => Session::SlowLogGet(match integer(arguments[2])? {
             -1 => usize::MAX,
             count => usize::try_from(count).map_err(|_| Failure::SlowLogCount)?,
         }),
-        2 if is(what, "len") => Session::SlowLogLen,
-        2 if is(what, "reset") => Session::SlowLogReset,
-        _ if is(what, "get") => return arity("get"),
-        _ if is(what, "len") => return arity("len"),
-        _ if is(what, "reset") => return arity("reset"),
-        _ => return Err(unknown("SLOWLOG", what)),
+        2 if is(subcommand, "len") => Session::SlowLogLen,
+        2 if is(subcommand, "reset") => Session::SlowLogReset,
+        _ if is(subcommand, "get") => return arity("get"),
+        _ if is(subcommand, "len") => return arity("len"),
+        _ if is(subcommand, "reset") => return arity("reset"),
+        _ => return Err(unknown("SLOWLOG", subcommand)),
     })
 }
 

@@ -167,7 +167,7 @@ fn a_watched_key_that_was_touched_makes_exec_do_nothing() {
     let (store, gateway) = gateway_with(|options| options.threads = 2);
     let mut client = Client::of(&gateway);
     let mut other = Client::of(&gateway);
-    let mut exec = |between: &mut dyn FnMut(&mut Client), nil: bool, what: &str| {
+    let mut exec = |between: &mut dyn FnMut(&mut Client), nil: bool, step: &str| {
         client.expect(&[
             ("FLUSHALL", "OK"),
             ("MSET a 1 b 2", "OK"),
@@ -178,7 +178,7 @@ fn a_watched_key_that_was_touched_makes_exec_do_nothing() {
         between(&mut other);
         client.expect(&[("MULTI", "OK"), ("SET done 1", "QUEUED")]);
         let expected = if nil { "nil" } else { "[OK]" };
-        assert_eq!(client.ask("EXEC"), expected, "{what}");
+        assert_eq!(client.ask("EXEC"), expected, "{step}");
         assert_eq!(client.ask("EXISTS done"), format!(":{}", u8::from(!nil)));
         // Whatever came of it, nothing is watched now.
         client.expect(&[("SET a 2", "OK"), ("MULTI", "OK"), ("EXEC", "[]")]);

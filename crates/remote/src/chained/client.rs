@@ -190,12 +190,16 @@ impl<E: Endpoint> Chained<E> {
 
     fn check(&self, key: &[u8], value: &[u8]) -> Result<(), RemoteError> {
         let shape = self.table().shape();
-        for (what, bytes, limit) in [
+        for (subject, bytes, limit) in [
             ("a key", key.len(), shape.key_bytes.into()),
             ("a value", value.len(), shape.value_bytes.into()),
         ] {
             if bytes > limit {
-                return Err(RemoteError::TooLong { what, bytes, limit });
+                return Err(RemoteError::TooLong {
+                    subject,
+                    bytes,
+                    limit,
+                });
             }
         }
         Ok(())

@@ -54,7 +54,13 @@ impl Shape {
     /// # Errors
     /// [`RemoteError::BadShape`].
     pub fn check(&self) -> Result<(), RemoteError> {
-        let bad = |what, value: u64, limit| Err(RemoteError::BadShape { what, value, limit });
+        let bad = |subject, value: u64, limit| {
+            Err(RemoteError::BadShape {
+                subject,
+                value,
+                limit,
+            })
+        };
         if !self.at.is_multiple_of(8) || self.at > 1 << 60 {
             return bad("the table's place", self.at, "a multiple of 8");
         }

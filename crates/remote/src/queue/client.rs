@@ -68,7 +68,7 @@ impl<E: Endpoint> Fifo<E> {
             check("the items of one push", bytes, MOST_BYTES)?;
             if values.len() > MOST_ITEMS {
                 return Err(RemoteError::TooMany {
-                    what: "the items of one push",
+                    subject: "the items of one push",
                     number: values.len(),
                     limit: MOST_ITEMS,
                 });
@@ -149,9 +149,13 @@ impl<E: Endpoint> Fifo<E> {
     }
 }
 
-fn check(what: &'static str, bytes: usize, limit: usize) -> Result<(), RemoteError> {
+fn check(subject: &'static str, bytes: usize, limit: usize) -> Result<(), RemoteError> {
     match bytes > limit {
-        true => Err(RemoteError::TooLong { what, bytes, limit }),
+        true => Err(RemoteError::TooLong {
+            subject,
+            bytes,
+            limit,
+        }),
         false => Ok(()),
     }
 }

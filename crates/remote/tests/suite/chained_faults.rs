@@ -160,13 +160,13 @@ fn histories_under_faults_are_linearizable() {
     let again: Vec<_> = (0..3).map(|seed| run(seed, &tally)).collect();
     assert_eq!(digests[..3], again, "the same seed is the same run");
     let tally = tally.borrow();
-    for (what, count, least) in [
+    for (subject, count, least) in [
         ("lookups by READ", tally.by_read, 1000),
         ("lookups by READ and call", tally.by_both, 1000),
         ("lookups by call", tally.by_call, 50),
         ("values seen", tally.seen, 1000),
         ("changes in doubt", tally.in_doubt, 10),
     ] {
-        assert!(count > least, "{what}: {count}");
+        assert!(count > least, "{subject}: {count}");
     }
 }

@@ -378,13 +378,20 @@ fn what_has_no_room_is_refused() {
     let world = served(SHAPE);
     run(&world, SHAPE, PolicyOptions::default(), async |table| {
         let long = table.put(&[1; 11], b"").await.unwrap_err();
-        let (what, bytes, limit) = ("a key", 11, 10);
-        assert_eq!(long, RemoteError::TooLong { what, bytes, limit });
+        let (subject, bytes, limit) = ("a key", 11, 10);
+        assert_eq!(
+            long,
+            RemoteError::TooLong {
+                subject,
+                bytes,
+                limit
+            }
+        );
         let long = table.put(&[1; 10], &[2; 21]).await.unwrap_err();
         assert!(matches!(
             long,
             RemoteError::TooLong {
-                what: "a value",
+                subject: "a value",
                 ..
             }
         ));

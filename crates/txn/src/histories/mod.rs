@@ -143,14 +143,14 @@ fn judge(seeds: std::ops::Range<u64>, wrong: Wrong) -> HistoryTally {
 
 /// Enough has happened that it means something.
 fn check_tally(tally: &HistoryTally) {
-    for (what, count, least) in [
+    for (label, count, least) in [
         ("committed", tally.committed, 20_000),
         ("conflicts", tally.conflicts, 5_000),
         ("in doubt", tally.unknown, 5),
         ("leases over", tally.leases_over, 20),
         ("procedures", tally.procedures, 3_000),
     ] {
-        assert!(count > least, "{what}: {count}");
+        assert!(count > least, "{label}: {count}");
     }
 }
 
