@@ -6,6 +6,9 @@
 //! others. So what is read once passes through a part of the heap, and what is read again stays
 //! (lazy promotion and quick demotion: S3-FIFO, SOSP 2023, by runs and with one bit a record).
 //!
+//! A [small](SMALL) record is moved once as though it had been read: for the room of one large
+//! record many small ones stay, each of which may be asked for again (GreedyDual-Size, 1997).
+//!
 //! Whether a record was read stands in its head. Readers put it there: by a swap that expects the
 //! head as it was read, so that one that comes late changes nothing else. A reader that finds the
 //! bit has nothing to do; the others remember some heads and report them together. A hint that is
@@ -29,7 +32,10 @@ use farslot_fabric::{Endpoint, EndpointExt, Rights, both, window};
 
 /// Runs of records that were not moved for they were read have at most so many tenths of the heap:
 /// with a tenth, popularity that shifts is followed too late (`farslot-lab caches`).
-const YOUNG: u64 = 3;
+const YOUNG: u64 = 2;
+/// Records are small that have at most one of so many parts of what those have on average that
+/// nobody has moved.
+const SMALL: u64 = 4;
 /// Hints that a reader reports together.
 const HINTS: usize = 32;
 /// Runs that are emptied for one record, at most.
@@ -155,9 +161,8 @@ impl<E: Endpoint> Heap<E> {
             }
             let is_in_pieces = pages > 1 && has_goal;
             let row = |fate| self.clean_in_a_row(pages, &[Kind::Free], table, fate);
-            if is_in_pieces
-                && (row(RecordFate::Moved).await? || row(RecordFate::MovedIfRead).await?)
-            {
+            let read = RecordFate::MovedIfRead { small: 0 };
+            if is_in_pieces && (row(RecordFate::Moved).await? || row(read).await?) {
                 emptied.set(emptied.get() + 1);
                 seen = self.look_at_all().await?;
                 continue;
@@ -174,8 +179,13 @@ impl<E: Endpoint> Heap<E> {
             };
             let kept_bytes = u64::from(emptied.get()) * self.pages.bytes;
             let may_keep = emptied.get() < MOST_KEPT || kept_bytes < MOST_KEPT_BYTES;
+            let small = if is_young(&oldest) {
+                small_bytes(&seen, self.pages.bytes)
+            } else {
+                0
+            };
             let fate = match !again && may_keep {
-                true => RecordFate::MovedIfRead,
+                true => RecordFate::MovedIfRead { small },
                 false => RecordFate::Forgotten,
             };
             let is_emptied = self.clean_run(oldest, table, fate).await?;
@@ -183,7 +193,7 @@ impl<E: Endpoint> Heap<E> {
             if !is_emptied && fate == RecordFate::Forgotten {
                 passed_over.push(oldest.first);
             }
-            again = !is_emptied && fate == RecordFate::MovedIfRead;
+            again = !is_emptied && fate != RecordFate::Forgotten;
             emptied.set(emptied.get() + 1);
             check_turn(&*self.endpoint)?;
             seen = self.look_at_all().await?;
@@ -276,6 +286,17 @@ impl<E: Endpoint> Heap<E> {
         };
         oldest(young).or_else(|| oldest(!young))
     }
+}
+
+/// Bytes of the largest small record, by the runs of records that nobody has moved.
+fn small_bytes(seen: &PageWindow, page_bytes: u64) -> u64 {
+    let (mut bytes, mut records) = (0, 0);
+    for run in seen.runs().filter(is_young) {
+        let written = run.written(page_bytes);
+        bytes += written.used;
+        records += written.records;
+    }
+    bytes / records.max(1) / SMALL
 }
 
 fn is_young(run: &SeenRun) -> bool {

@@ -27,12 +27,24 @@ pub(super) struct SeenRun {
 impl SeenRun {
     /// Whether nobody appends to it, and none of its records lives.
     pub(super) fn is_dead(&self) -> bool {
-        let records = match self.word.kind() {
-            Kind::Sealed => self.word.claim(),
-            Kind::Left => LeftClaim::unpack(self.word.claim()).records,
-            _ => return false,
-        };
-        self.dead.records >= records
+        matches!(self.word.kind(), Kind::Sealed | Kind::Left)
+            && self.dead.records >= self.written(0).records
+    }
+
+    /// How far it is used, and by how many records, where nobody appends to it; pages have so many
+    /// bytes.
+    pub(super) fn written(&self, page_bytes: u64) -> LeftClaim {
+        match self.word.kind() {
+            Kind::Sealed => LeftClaim {
+                used: self.word.pages() * page_bytes,
+                records: self.word.claim(),
+            },
+            Kind::Left => LeftClaim::unpack(self.word.claim()),
+            _ => LeftClaim {
+                used: 0,
+                records: 0,
+            },
+        }
     }
 
     /// Whether its records were moved there, for they had been read: of a heap that evicts.

@@ -100,8 +100,12 @@ impl Evicting {
 pub(super) enum RecordFate {
     /// They are moved.
     Moved,
-    /// Those that were read are, the others are forgotten if they may be.
-    MovedIfRead,
+    /// Those that were read are, and those of at most so many bytes of key and value; the others
+    /// are forgotten if they may be.
+    MovedIfRead {
+        /// Bytes of a small one.
+        small: u64,
+    },
     /// All are forgotten that may be.
     Forgotten,
 }
@@ -132,7 +136,13 @@ impl Eviction {
 
     /// Whether a record stays, of a run that is emptied so.
     pub(super) fn keeps(&self, record: &RecordView<'_>, fate: RecordFate) -> bool {
-        !self.may_forget(record.value) || fate == RecordFate::MovedIfRead && record.was_read()
+        let bytes = (record.key.len() + record.value.len()) as u64;
+        let is_worth_it = match fate {
+            RecordFate::Moved => true,
+            RecordFate::MovedIfRead { small } => record.was_read() || bytes <= small,
+            RecordFate::Forgotten => false,
+        };
+        is_worth_it || !self.may_forget(record.value)
     }
 
     pub(super) fn may_forget(&self, value: &[u8]) -> bool {

@@ -13,6 +13,7 @@ mod damaged;
 mod default;
 mod duo_threads;
 mod ended;
+mod evicting;
 mod expiry;
 mod grants;
 mod kept;
