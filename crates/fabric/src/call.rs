@@ -22,6 +22,17 @@ pub trait Handler: Send + Sync {
     /// clients as well.
     fn handle(&self, call: Call<'_>) -> CallAnswer;
 
+    /// Goes on with calls that it answers later, for about as long as it works on one, in the
+    /// memory of the node's first region. Returns when it is to be asked next, by the owner's
+    /// clock; nothing if that is when it has left another call for later.
+    ///
+    /// The simulator asks, where nobody else has the memory. Over mapped memory a thread of the
+    /// handler's own does it ([`Node::use_memory`](crate::shm::Node::use_memory)).
+    fn go_on(&self, memory: &mut dyn OwnerMemory, now: Nanos) -> Option<Nanos> {
+        let _ = (memory, now);
+        None
+    }
+
     /// Whether the handler itself holds every caller to its rights, by [`Call::caller`]. Else a
     /// caller needs [`Rights::CALL`] for all of the region. Over the simulator, callers need that
     /// in any case.

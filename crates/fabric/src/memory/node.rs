@@ -7,8 +7,8 @@ use super::mapping::Mapping;
 use super::owner::{RegionWords, now};
 use crate::words::SharedWords;
 use crate::{
-    Call, CallAnswer, Caller, FabricError, Handler, Inbox, Message, NodeId, NodeInfo, RegionId,
-    RegionInfo, Result, Rights,
+    Call, CallAnswer, Caller, FabricError, Handler, Inbox, Message, Nanos, NodeId, NodeInfo,
+    OwnerMemory, RegionId, RegionInfo, Result, Rights,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
@@ -223,15 +223,7 @@ impl Node {
         reply: &mut [u8],
         caller: &dyn Caller,
     ) -> CallAnswer {
-        let index = usize::from(region.0);
-        let mut memory = RegionWords {
-            words: self.words(),
-            region,
-            start: self.start_of(index),
-            bytes: self.inner.info.regions[index].len,
-            journal: self.inner.journal.filter(|_| index == 0),
-            entry: None,
-        };
+        let mut memory = self.owner_memory(region);
         let room = reply.len();
         let call = Call {
             region,
@@ -245,6 +237,41 @@ impl Node {
             CallAnswer::Now(bytes) => CallAnswer::Now(bytes.min(room)),
             CallAnswer::Later(later) => CallAnswer::Later(later.within(room)),
         }
+    }
+
+    /// A region that there is, for the owner's processors.
+    fn owner_memory(&self, region: RegionId) -> RegionWords<'_> {
+        let index = usize::from(region.0);
+        RegionWords {
+            words: self.words(),
+            region,
+            start: self.start_of(index),
+            bytes: self.inner.info.regions[index].len,
+            journal: self.inner.journal.filter(|_| index == 0),
+            entry: None,
+        }
+    }
+
+    /// Uses the memory of a region as a handler of the node does that is called now, by the owner's
+    /// clock. For threads of the handler's own, which [go on](Handler::go_on) with what it answers
+    /// later.
+    ///
+    /// # Errors
+    /// [`FabricError::UnknownRegion`].
+    pub fn use_memory<T>(
+        &self,
+        region: RegionId,
+        use_it: impl FnOnce(&mut dyn OwnerMemory, Nanos) -> T,
+    ) -> Result<T> {
+        let regions = self.inner.info.regions.len();
+        if usize::from(region.0) >= regions {
+            return Err(FabricError::UnknownRegion {
+                node: NodeId(0),
+                region,
+                regions,
+            });
+        }
+        Ok(use_it(&mut self.owner_memory(region), now()))
     }
 
     /// The node's incarnation and regions.

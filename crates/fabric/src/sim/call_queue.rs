@@ -1,5 +1,6 @@
 //! The calls of a node that wait, and what answers them.
 
+use super::clock::Picos;
 use crate::Handler;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +9,17 @@ use std::task::{Wake, Waker};
 /// Makes a node's handler, at each of its starts anew: what a handler keeps outside of the memory
 /// is lost with its process.
 pub(super) type MakeHandler = Box<dyn Fn() -> Arc<dyn Handler> + Send>;
+
+/// When a node's handler goes on with what it answers later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum GoesOn {
+    /// It has left nothing.
+    Never,
+    /// At this instant, for which there is an event.
+    At(Picos),
+    /// As soon as a thread of the owner is free.
+    NextFree,
+}
 
 /// The calls of a node.
 pub(super) struct NodeCallQueue {
@@ -19,6 +31,8 @@ pub(super) struct NodeCallQueue {
     pub(super) busy: u32,
     /// How often the node has stopped: events of its earlier threads are void.
     pub(super) stops: u32,
+    /// When the handler goes on with what it answers later.
+    pub(super) goes_on: GoesOn,
 }
 
 impl NodeCallQueue {
@@ -30,6 +44,7 @@ impl NodeCallQueue {
             threads: threads.max(1),
             busy: 0,
             stops: 0,
+            goes_on: GoesOn::Never,
         }
     }
 
@@ -42,6 +57,7 @@ impl NodeCallQueue {
     pub(super) fn stop(&mut self) -> VecDeque<u32> {
         self.handler = None;
         self.busy = 0;
+        self.goes_on = GoesOn::Never;
         self.stops = self.stops.wrapping_add(1);
         std::mem::take(&mut self.waiting)
     }

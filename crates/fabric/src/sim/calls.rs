@@ -5,11 +5,14 @@
 //! no time, and posts the reply. What the handler stores becomes visible to clients meanwhile, in
 //! order: at once, or, where the fault plan tears writes, word by word until the reply leaves.
 //!
-//! A call that is answered later keeps no thread. Its answer is posted when the ticket was used, by
-//! a task at its virtual time or by a handler, and goes behind those of the client's earlier calls.
-//! A client's send queue bounds how many of its calls wait so.
+//! A call that is answered later keeps no thread. Its answer is posted when the ticket was used,
+//! by a task at its virtual time or by a handler, and goes behind those of the client's earlier
+//! calls. A client's send queue bounds how many of its calls wait so. A handler that goes on with
+//! such calls by itself has a thread for each of its turns, as a call has; between two of them the
+//! owner's threads take in calls that wait.
 
-use super::clock::{Event, Picos, to_nanos};
+use super::call_queue::GoesOn;
+use super::clock::{Event, Picos, from_nanos, to_nanos};
 use super::memory::{Masked, Memory};
 use super::nic::CacheEntry;
 use super::op::Loss;
@@ -69,7 +72,68 @@ impl State {
         let calls = &mut self.nodes[usize::from(node)].calls;
         if calls.stops == stops {
             calls.busy -= 1;
+            if calls.goes_on == GoesOn::NextFree {
+                self.go_on(node);
+            }
             self.take_call(node);
+        }
+    }
+
+    /// Has the handler go on with what it answers later, if that was planned for now.
+    pub(super) fn go_on_as_planned(&mut self, node: u16, stops: u32) {
+        let calls = &self.nodes[usize::from(node)].calls;
+        if calls.stops == stops && calls.goes_on == GoesOn::At(self.now) {
+            self.go_on(node);
+        }
+    }
+
+    /// Has the handler go on by a thread that is free, now or next; and again when it says.
+    fn go_on(&mut self, node: u16) {
+        let runs_at = self.faults.runs_at(node, self.now);
+        let owner = &mut self.nodes[usize::from(node)];
+        let calls = &mut owner.calls;
+        calls.goes_on = GoesOn::Never;
+        if runs_at > self.now {
+            return self.plan_to_go_on(node, runs_at);
+        }
+        let Some(handler) = calls.handler.clone() else {
+            return;
+        };
+        if calls.busy >= calls.threads {
+            calls.goes_on = GoesOn::NextFree;
+            return;
+        }
+        calls.busy += 1;
+        let (free, stops) = (self.now + self.costs.handler, calls.stops);
+        self.queue.push(free, Event::HandlerFree { node, stops });
+        owner.memory.settle_writes_of(OWNER);
+        let torn = self.faults.torn_writes.strikes(&mut self.rng);
+        let mut memory = RegionMemory {
+            memory: &mut owner.memory,
+            region: 0,
+            next: torn.then_some(self.settlings),
+        };
+        let next = handler.go_on(&mut memory, to_nanos(self.now));
+        let settlings = memory.next.unwrap_or(self.settlings);
+        self.settle_in_order(node, settlings, free);
+        if let Some(next) = next {
+            self.plan_to_go_on(node, from_nanos(next).max(free));
+        }
+        self.take_answered();
+    }
+
+    /// Plans when a node's handler goes on: at that instant at the latest.
+    fn plan_to_go_on(&mut self, node: u16, at: Picos) {
+        let calls = &mut self.nodes[usize::from(node)].calls;
+        let stops = calls.stops;
+        let is_sooner = match calls.goes_on {
+            GoesOn::Never => true,
+            GoesOn::At(planned) => planned <= self.now || at < planned,
+            GoesOn::NextFree => false,
+        };
+        if is_sooner {
+            calls.goes_on = GoesOn::At(at);
+            self.queue.push(at, Event::GoOn { node, stops });
         }
     }
 
@@ -97,6 +161,9 @@ impl State {
                 self.post_reply(number, free);
             }
             answer => {
+                if matches!(answer, CallAnswer::Later(_)) {
+                    self.plan_to_go_on(node, free);
+                }
                 self.hold_back(number, answer);
                 self.queue.push(free, Event::AnswerCame { client, node });
             }

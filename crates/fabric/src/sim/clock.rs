@@ -44,6 +44,9 @@ pub(super) enum Event {
     /// A thread of a node's owner is through with a call; the node had stopped so many times
     /// before.
     HandlerFree { node: u16, stops: u32 },
+    /// The handler of a node's owner is to go on with what it answers later; the node had stopped
+    /// so many times before.
+    GoOn { node: u16, stops: u32 },
     /// The oldest call of a queue pair that is answered later may be answered by now.
     AnswerCame { client: u32, node: u16 },
     /// A call that is answered later has had its time.
@@ -67,6 +70,7 @@ impl Event {
             Self::HandlerFree { node, stops } => (9, u32::from(node), stops),
             Self::AnswerCame { client, node } => (10, client, u32::from(node)),
             Self::Overdue { op } => (11, op, 0),
+            Self::GoOn { node, stops } => (12, u32::from(node), stops),
         };
         (kind << 60) ^ (u64::from(b) << 28) ^ u64::from(a)
     }

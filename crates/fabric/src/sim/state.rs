@@ -445,6 +445,7 @@ impl State {
             Event::RetryMessage { client, node } => self.retry_message(client, node),
             Event::Handle { op } => self.handle(op),
             Event::HandlerFree { node, stops } => self.handler_is_free(node, stops),
+            Event::GoOn { node, stops } => self.go_on_as_planned(node, stops),
             Event::AnswerCame { client, node } => self.answer_held(client, node),
             Event::Overdue { op } => self.give_up_overdue(op),
             Event::Fault { plan, fault } if plan == self.plan => self.strike(fault),

@@ -7,10 +7,11 @@ use farslot_fabric::sim::{
 };
 use farslot_fabric::{
     Call, CallAnswer, Endpoint, EndpointExt, Executor, FabricError, Handler, Limits, Nanos, NodeId,
-    RegionId, RemoteAddr, Rights, Ticket, window,
+    OwnerMemory, RegionId, RemoteAddr, Rights, Ticket, window,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -397,4 +398,111 @@ fn a_handler_answers_earlier_calls_from_within_a_later_one() {
     });
     assert!(world.now() < 1_000_000);
     assert_eq!(world.verbs_under_way(), 0);
+}
+
+/// Writes what was called for by turns of its own: of the call that has waited for the longest, one
+/// word a turn. It answers when it has written all of the call's words.
+#[derive(Default)]
+struct ByTurns(Mutex<VecDeque<(Vec<u64>, Kept)>>);
+
+impl Handler for ByTurns {
+    fn handle(&self, call: Call<'_>) -> CallAnswer {
+        let (ticket, later) = call.later();
+        let words = call.request.as_chunks::<8>().0;
+        let words = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (due, reply) = (call.now, call.request.to_vec());
+        let kept = Kept { due, reply, ticket };
+        self.0.lock().unwrap().push_back((words, kept));
+        CallAnswer::Later(later)
+    }
+
+    fn go_on(&self, memory: &mut dyn OwnerMemory, now: Nanos) -> Option<Nanos> {
+        let mut kept = self.0.lock().unwrap();
+        let (mut words, first) = kept.pop_front()?;
+        let Some(word) = words.pop() else {
+            first.ticket.answer(first.reply);
+            return Some(now);
+        };
+        let at = (word % 512) * 8;
+        memory.store(at, memory.load(at).unwrap() + 1).unwrap();
+        kept.push_back((words, first));
+        // Every other turn it has to wait for something.
+        Some(now + word % 2 * 20_000)
+    }
+}
+
+/// Clients call a handler that answers by its own turns, while its node stops once and pauses.
+/// Returns how many calls were answered, and what the world came to.
+fn run_by_turns(seed: u64, has_faults: bool) -> (u64, u64) {
+    const CALLS: u64 = 20;
+    let world = World::new(seed, NicProfile::connectx5_edr());
+    world.add_node_with(&NodeConfig {
+        owner_threads: 1 + seed as u32 % 2,
+        ..NodeConfig::new(&[(4096, Rights::ALL)])
+    });
+    let node = world.node_handle(NODE.0);
+    node.serve_calls(|| Arc::new(ByTurns::default()));
+    if has_faults {
+        let mut plan = FaultPlan::chaos(seed, 0.5);
+        plan.node_stops.push(NodeStop {
+            node: NODE.0,
+            when: FaultTime::At(100_000 + seed % 7 * 50_000),
+            back_after: Some(200_000),
+        });
+        plan.node_pauses.push(NodePause {
+            node: NODE.0,
+            from: 40_000,
+            until: 90_000,
+        });
+        world.set_faults(plan);
+    }
+    let mut sim = Simulation::new(world.clone());
+    let answered = Arc::new(AtomicU64::new(0));
+    for client in 0..3u64 {
+        let (id, answered) = (sim.add_client(HostId(0), limits()), Arc::clone(&answered));
+        sim.spawn(id, async move |endpoint| {
+            let calls = (0..CALLS).map(async |number| {
+                let words = [client, 10 + number, 100 + 20 * client + number];
+                let request = endpoint
+                    .core()
+                    .buffers
+                    .copy_of(bytemuck::cast_slice(&words));
+                let end = endpoint.call(NODE, request.unwrap(), 64).await;
+                if end.is_err() {
+                    let _ = endpoint.adopt(NODE.0);
+                    endpoint.sleep(100_000).await;
+                }
+                end.map(|reply| assert_eq!(reply.words(), words))
+            });
+            window(4, calls, |_, end| match end {
+                Ok(()) => _ = answered.fetch_add(1, Relaxed),
+                Err(error) => assert!(has_faults && error.may_have_taken_effect(), "{error}"),
+            })
+            .await;
+        });
+    }
+    assert_eq!(sim.run(), RunEnd::Done, "seed {seed}");
+    world.advance_to(world.now() + 3 * TIMEOUT);
+    assert_eq!(world.verbs_under_way(), 0, "seed {seed}");
+    if !has_faults {
+        // Each word of each call was counted once.
+        let counts = node.with_region(NODE.1, <[u64]>::to_vec);
+        assert_eq!(counts[..3], [CALLS; 3]);
+        assert!(counts[10..30].iter().all(|count| *count == 3));
+        assert!(counts[100..160].iter().all(|count| *count == 1));
+    }
+    (answered.load(Relaxed), world.digest())
+}
+
+#[test]
+fn handlers_go_on_by_turns_of_their_own_as_the_seed_says() {
+    for seed in 0..20 {
+        let ran = run_by_turns(seed, false);
+        assert_eq!((ran.0, run_by_turns(seed, false)), (60, ran));
+    }
+    let runs: Vec<_> = (0..200).map(|seed| run_by_turns(seed, true)).collect();
+    let answered: u64 = runs.iter().map(|(answered, _)| answered).sum();
+    assert!((4_000..12_000).contains(&answered), "{answered}");
+    let again: Vec<_> = (0..20).map(|seed| run_by_turns(seed, true)).collect();
+    assert_eq!(runs[..20], again);
 }

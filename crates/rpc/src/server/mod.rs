@@ -6,7 +6,7 @@ mod session;
 
 use crate::method::{Fault, Method, Request};
 use crate::wire::{NO_SESSION, REPLY_HEADER, RequestHeader, RequestStatus, SessionGrant};
-use farslot_fabric::{Call, CallAnswer, Handler, Nanos};
+use farslot_fabric::{Call, CallAnswer, Handler, Nanos, OwnerMemory};
 use session::{RequestFreshness, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -260,6 +260,20 @@ impl Server {
 impl Handler for Server {
     fn checks_callers(&self) -> bool {
         self.options.methods_check_callers
+    }
+
+    /// Has each handler of [methods without sessions](Server::register_without_session) go on.
+    fn go_on(&self, memory: &mut dyn OwnerMemory, now: Nanos) -> Option<Nanos> {
+        let mut handlers: Vec<&Arc<dyn Handler>> = Vec::new();
+        for (_, method) in &self.methods {
+            if let RegisteredMethod::Alone(handler) = method
+                && !handlers.iter().any(|known| Arc::ptr_eq(known, handler))
+            {
+                handlers.push(handler);
+            }
+        }
+        let next = handlers.iter().map(|handler| handler.go_on(memory, now));
+        next.flatten().min()
     }
 
     fn handle(&self, mut call: Call<'_>) -> CallAnswer {
