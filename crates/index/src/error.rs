@@ -226,9 +226,9 @@ pub enum IndexError {
         /// Whether it may have been done all the same.
         in_doubt: bool,
     },
-    /// The owner of the memory has ended its work on an operation that it was called for: it would
-    /// have had to wait for other clients, or to work for longer than a call's turn. Ask again.
-    #[error("the table's node did not end the operation within its turn; ask again later")]
+    /// The owner of the memory has ended its work on an operation that it was called for. It would
+    /// have had to wait for other clients, or to work, for longer than this client waits.
+    #[error("the table's node did not end the operation in the time that its client waits")]
     TurnOver {
         /// Whether part of it is done.
         in_doubt: bool,

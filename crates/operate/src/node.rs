@@ -51,7 +51,7 @@ impl Source for NodeMetrics {
         of_agents(&self.server.counters(), &mut families);
         let mut later = Family::counter(
             "farslot_calls_later_total",
-            "Calls to tables whose clients have to ask again, by the reason.",
+            "Calls to tables that did not end in their turn, by the reason.",
         );
         for (reason, calls) in self.server.later_calls() {
             later.add(&[("reason", reason)], calls as f64);

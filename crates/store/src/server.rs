@@ -6,9 +6,9 @@ mod keeper;
 mod kept;
 
 use self::ending::once_free;
-use crate::calls::owner::later::{LaterCalls, LongCall};
+use crate::calls::owner::later::LongCall;
 use crate::calls::owner::registry::serve_all;
-use crate::calls::owner::service::CallService;
+use crate::calls::owner::service::{CallService, ServedCalls};
 use crate::catalog::{Phase, TableRecord, check_size};
 use crate::fabrics::region_of;
 use crate::{Address, Occupancy, OpenOptions, Result, Store, StoreError, Survey, Sweeper};
@@ -94,7 +94,7 @@ pub struct Server {
     addresses: Vec<Address>,
     store: Store,
     keeper: Store,
-    later: Arc<LaterCalls>,
+    calls: ServedCalls,
     node: shm::Node,
 }
 
@@ -176,10 +176,10 @@ impl Server {
     fn of_node(mut parsed: Vec<Address>, node: shm::Node, options: &ServerOptions) -> Result<Self> {
         let by_nic = matches!(parsed[0], Address::Verbs { .. });
         let service = match by_nic {
-            true => CallService::beside_nic(),
+            true => CallService::beside_nic(node.downgrade()),
             false => CallService::of_node(node.downgrade()),
         };
-        let later = service.later();
+        let calls = ServedCalls::new(Arc::clone(&service));
         // No two servers of one memory number their sessions alike.
         let first_session = rand::random::<u64>() >> 8;
         node.serve_calls(Arc::new(serve_all(service, first_session)));
@@ -242,7 +242,7 @@ impl Server {
             store,
             keeper,
             addresses: parsed,
-            later,
+            calls,
             node,
         })
     }
@@ -405,20 +405,20 @@ impl Server {
         counters.flatten().collect()
     }
 
-    /// How many calls to tables were answered *later* so far, by the reason: their clients have to
-    /// ask again for operations. `many`: the call had more than a turn is for. `long`: single
-    /// operations took the turn, as probes or chains are long; the log names the table and the
-    /// grant. `waits`: an operation would have had to wait.
+    /// How many calls to tables did not end in their turn so far, by the reason: the node goes on
+    /// with them beside others, and answers later. `many`: the call had more than a turn is for.
+    /// `long`: single operations took the turn, as probes or chains are long; the log names the
+    /// table and the grant. `waits`: an operation would have had to wait.
     #[must_use]
     pub fn later_calls(&self) -> [(&'static str, u64); 3] {
-        self.later.counts()
+        self.calls.later().counts()
     }
 
-    /// The last calls that were answered *later* because single operations took the turn, the
+    /// The last calls that did not end in their turn because single operations took it, the
     /// latest first: at most 128.
     #[must_use]
     pub fn long_calls(&self) -> Vec<LongCall> {
-        self.later.long()
+        self.calls.later().long()
     }
 
     /// Whether every address is served: no thread of an agent has panicked.

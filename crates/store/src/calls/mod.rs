@@ -12,15 +12,16 @@
 //! Whatever the owner refuses, or cannot say in the room that it has, it has not done: the client
 //! does that itself, and so fails with the scheme's own errors, and with its own rights.
 //!
-//! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not come
-//! to by then the client asks for [again](reply::Answered::Later): at once if the owner has done
-//! anything of the call, else after ever longer pauses, until the endpoint's
-//! [`verb_timeout`](farslot_fabric::Limits::verb_timeout) has passed without progress. Then it
-//! fails with [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver). What would have to
-//! wait, or is not done in three turns, is left to clients that can do it by verbs.
+//! **Turns.** An owner never waits within a call, and works for [`CALL_TURN`]. What it has not
+//! come to by then it keeps, goes on with beside other calls, and answers later: within the time
+//! that the request says, which is less than the client's
+//! [`verb_timeout`](farslot_fabric::Limits::verb_timeout). What is not done then
+//! [is said](reply::Answered::Unfinished), and fails with
+//! [`IndexError::TurnOver`](farslot_index::IndexError::TurnOver) where the client cannot do it by
+//! verbs. What would have to wait is left to clients that can.
 //!
 //! ```text
-//! request | version, 8 | question, 8 | 0, 16 | operations, 32 | table's id, 64 |
+//! request | version, 8 | question, 8 | ms to wait, 16 | operations, 32 | table's id, 64 |
 //! then    | kind, 8 | key bytes, 24 | value bytes, 32 | key | value |        each operation
 //! values  | bytes expected, 32 | expected | value |          in place of a replacement's value
 //!
@@ -41,10 +42,10 @@ pub(crate) mod owner;
 pub mod reply;
 pub mod request;
 
-/// How long an owner works on a call, in nanoseconds of its clock: no operation of the call begins
-/// later, and one that is under way then ends at its next step. Clients of other tables wait
-/// meanwhile. An owner never waits within a call.
+/// How long an owner works on a call at a time, in nanoseconds of its clock: no operation of the
+/// call begins later, and one that is under way then ends at its next step. Clients of other tables
+/// wait meanwhile. An owner never waits within a call.
 ///
-/// It is about what four hundred short operations take. What a call did not come to the client asks
-/// for again, so that a limit that ends a call early costs a round trip.
+/// It is about what four hundred short operations take. What a call did not come to has further
+/// turns beside other calls, so that a limit that ends a turn early costs a change of threads.
 pub const CALL_TURN: Nanos = 40_000;

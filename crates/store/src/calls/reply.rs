@@ -32,9 +32,8 @@ pub enum Answered {
     Done(Outcome),
     /// The owner leaves it to the client, and has changed nothing.
     Left,
-    /// The owner has not come to it within the call's turn, and has changed nothing: the client
-    /// asks again.
-    Later,
+    /// The owner has not come to it in the time that its client waits, and has changed nothing.
+    Unfinished,
     /// It may have taken effect or not, and does not any more.
     InDoubt,
     /// The owner has not done it, and its client cannot do it by itself
@@ -46,7 +45,7 @@ impl Answered {
     /// Whether it can be an answer to an operation.
     pub(crate) fn fits(&self, operation: &Operation<'_>) -> bool {
         match self {
-            Self::Left | Self::Later | Self::InDoubt | Self::Refused(_) => true,
+            Self::Left | Self::Unfinished | Self::InDoubt | Self::Refused(_) => true,
             Self::Done(outcome) => matches!(
                 (operation, outcome),
                 (
@@ -97,7 +96,7 @@ const OUT_OF_MEMORY: u8 = 12;
 const KEY_LENGTH: u8 = 13;
 const VALUE_LENGTH: u8 = 14;
 const ENDING: u8 = 15;
-const LATER: u8 = 16;
+const UNFINISHED: u8 = 16;
 /// The most bytes of a text that says why an operation failed.
 const LONGEST_TEXT: usize = 200;
 
@@ -105,6 +104,13 @@ const LONGEST_TEXT: usize = 200;
 #[derive(Debug)]
 pub struct ReplyWriter<'b> {
     room: &'b mut [u8],
+    written: WrittenReply,
+}
+
+/// How far a reply is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrittenReply {
+    /// Bytes.
     at: usize,
     count: u32,
     /// Operations without an outcome so far, for each of which there is room to say so.
@@ -125,29 +131,41 @@ impl<'b> ReplyWriter<'b> {
     pub fn new(room: &'b mut [u8], operations: usize) -> Option<Self> {
         (room.len() >= Self::bytes(operations, 0)).then_some(Self {
             room,
-            at: HEAD,
-            count: 0,
-            left: operations,
-            too_long: LEFT,
+            written: WrittenReply {
+                at: HEAD,
+                count: 0,
+                left: operations,
+                too_long: LEFT,
+            },
         })
     }
 
     /// The same for a client that may use single keys by calls alone: nothing is left to it.
     #[must_use]
-    pub fn of_keys(self) -> Self {
-        Self {
-            too_long: NO_ROOM,
-            ..self
-        }
+    pub fn of_keys(mut self) -> Self {
+        self.written.too_long = NO_ROOM;
+        self
+    }
+
+    /// Goes on with a reply that is filled so far. Of the room there is as much as before, and its
+    /// first [bytes](WrittenReply::bytes) are what was written.
+    pub fn resume(room: &'b mut [u8], written: WrittenReply) -> Self {
+        Self { room, written }
+    }
+
+    /// How far it is filled.
+    #[must_use]
+    pub const fn written(&self) -> WrittenReply {
+        self.written
     }
 
     /// Adds what became of an operation, once of each. An outcome that there is no room for is one
     /// of a lookup, or of a find-or-put that has put nothing: it is left to the client.
     pub fn put(&mut self, number: usize, answered: &Answered) {
-        self.left = self.left.saturating_sub(1);
+        self.written.left = self.written.left.saturating_sub(1);
         match answered {
             Answered::Left => self.item(number, LEFT, &[]),
-            Answered::Later => self.item(number, LATER, &[]),
+            Answered::Unfinished => self.item(number, UNFINISHED, &[]),
             Answered::InDoubt => self.item(number, IN_DOUBT, &[]),
             Answered::Done(Outcome::Changed(false)) => self.item(number, UNCHANGED, &[]),
             Answered::Done(Outcome::Changed(true)) => self.item(number, CHANGED, &[]),
@@ -176,7 +194,7 @@ impl<'b> ReplyWriter<'b> {
     /// Adds what a get or a find-or-put has come to, as [`ReplyWriter::put`] does.
     #[inline]
     pub fn put_value(&mut self, number: usize, value: Option<&[u8]>) {
-        self.left = self.left.saturating_sub(1);
+        self.written.left = self.written.left.saturating_sub(1);
         self.value(number, value);
     }
 
@@ -185,7 +203,7 @@ impl<'b> ReplyWriter<'b> {
         match value {
             None => self.item(number, ABSENT, &[]),
             Some(value) if self.has_room(value.len()) => self.item(number, VALUE, value),
-            Some(_) => self.item(number, self.too_long, &[]),
+            Some(_) => self.item(number, self.written.too_long, &[]),
         }
     }
 
@@ -201,7 +219,7 @@ impl<'b> ReplyWriter<'b> {
         let lengths = values.iter().map(|value| value.len());
         let bytes = 4 + 4 * values.len() + lengths.sum::<usize>();
         if !self.has_room(bytes) {
-            return self.item(number, self.too_long, &[]);
+            return self.item(number, self.written.too_long, &[]);
         }
         self.head(number, VALUES, bytes);
         self.bytes_of(&(values.len() as u32).to_le_bytes());
@@ -215,7 +233,7 @@ impl<'b> ReplyWriter<'b> {
 
     /// Whether an outcome of so many bytes leaves room for those that follow.
     fn has_room(&self, bytes: usize) -> bool {
-        let taken = self.at + (1 + self.left) * ITEM;
+        let taken = self.written.at + (1 + self.written.left) * ITEM;
         bytes <= self.room.len().saturating_sub(taken) && u32::try_from(bytes).is_ok()
     }
 
@@ -228,26 +246,34 @@ impl<'b> ReplyWriter<'b> {
     fn head(&mut self, number: usize, kind: u8, bytes: usize) {
         let head = u64::from(kind) | (number as u64 & 0xff_ffff) << 8 | (bytes as u64) << 32;
         self.bytes_of(&head.to_le_bytes());
-        self.count += 1;
+        self.written.count += 1;
     }
 
     #[inline]
     fn bytes_of(&mut self, bytes: &[u8]) {
-        let end = self.at + bytes.len();
-        let room = &mut self.room[self.at..end];
+        let end = self.written.at + bytes.len();
+        let room = &mut self.room[self.written.at..end];
         // Most are words: copied without a call.
         match (room.as_chunks_mut().0, bytes.as_chunks::<8>()) {
             ([word], ([bytes], [])) => *word = *bytes,
             _ => room.copy_from_slice(bytes),
         }
-        self.at = end;
+        self.written.at = end;
     }
 
     /// Ends the reply; returns its bytes.
     #[must_use]
     pub fn finish(self) -> usize {
-        let head = Status::Done as u64 | u64::from(self.count) << 32;
+        let head = Status::Done as u64 | u64::from(self.written.count) << 32;
         self.room[..HEAD].copy_from_slice(&head.to_le_bytes());
+        self.written.at
+    }
+}
+
+impl WrittenReply {
+    /// Bytes that are filled.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
         self.at
     }
 }
@@ -384,7 +410,7 @@ pub fn outcomes(reply: Buffer, mut each: impl FnMut(usize, Answered, usize)) {
         let value = |from: usize, to: usize| Value::of_reply(&reply, from..to);
         let answered = match head as u8 {
             LEFT => Answered::Left,
-            LATER => Answered::Later,
+            UNFINISHED => Answered::Unfinished,
             IN_DOUBT => Answered::InDoubt,
             ABSENT => Answered::Done(Outcome::Value(None)),
             VALUE => Answered::Done(Outcome::Value(Some(value(start, end)))),
@@ -438,7 +464,7 @@ mod tests {
         let value = move || bytes().prop_map(|bytes| Value::from(&bytes[..]));
         prop_oneof![
             Just(Answered::Left),
-            Just(Answered::Later),
+            Just(Answered::Unfinished),
             Just(Answered::InDoubt),
             any::<bool>().prop_map(|changed| Answered::Done(Outcome::Changed(changed))),
             proptest::option::of(value()).prop_map(|value| Answered::Done(Outcome::Value(value))),

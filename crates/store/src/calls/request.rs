@@ -1,6 +1,6 @@
 //! Requests: what a client asks the owner for.
 
-use farslot_fabric::ByteCount;
+use farslot_fabric::{ByteCount, Nanos};
 use farslot_index::Operation;
 
 /// The most operations of a call.
@@ -9,8 +9,13 @@ pub const MOST_OPERATIONS: usize = 1024;
 pub const MOST_BYTES: usize = 256 << 10;
 
 /// The version of the format. Clients of another are told that their request makes no sense, and go
-/// on with verbs if they may.
-const VERSION: u8 = 3;
+/// on with verbs if they may. Methods of 4 are those of tables that the owner writes itself and of
+/// transactions.
+const VERSION: u8 = 5;
+/// Of a client's patience, in nanoseconds.
+const MILLISECOND: Nanos = 1_000_000;
+/// The longest time that a request says its client waits, in nanoseconds.
+pub const LONGEST_PATIENCE: Nanos = u16::MAX as Nanos * MILLISECOND;
 /// Bytes before the operations.
 const HEAD: usize = 16;
 /// Bytes of an operation before its key.
@@ -161,10 +166,19 @@ impl<'b> RequestWriter<'b> {
         HEAD + of_operations
     }
 
-    /// Begins a request of so many operations, in a buffer of [`RequestWriter::bytes`].
-    pub fn new(buffer: &'b mut [u8], question: Question, table: u64, operations: usize) -> Self {
+    /// Begins a request of so many operations, in a buffer of [`RequestWriter::bytes`]. The owner
+    /// answers within its `patience`, of which whole milliseconds count, and no more than
+    /// [`LONGEST_PATIENCE`].
+    pub fn new(
+        buffer: &'b mut [u8],
+        question: Question,
+        (table, patience): (u64, Nanos),
+        operations: usize,
+    ) -> Self {
         let (head, left) = buffer.split_at_mut(HEAD);
-        let first = u64::from(VERSION) | (question as u64) << 8 | (operations as u64) << 32;
+        let patience = patience.min(LONGEST_PATIENCE) / MILLISECOND;
+        let first = u64::from(VERSION) | (question as u64) << 8 | patience << 16;
+        let first = first | (operations as u64) << 32;
         head[..8].copy_from_slice(&first.to_le_bytes());
         head[8..].copy_from_slice(&table.to_le_bytes());
         Self { left }
@@ -250,6 +264,9 @@ pub struct Request<'r> {
     pub question: Question,
     /// What the owner knows the table by (`CallOptions::id`).
     pub table: u64,
+    /// How long the owner may take to answer, in nanoseconds: it ends its work on the call then.
+    /// With 0 it has one turn.
+    pub patience: Nanos,
     /// The operations; their numbers are their places.
     pub operations: Vec<Operation<'r>>,
 }
@@ -294,6 +311,7 @@ impl<'r> Request<'r> {
             0 => Ok(Self {
                 question,
                 table,
+                patience: u64::from((first >> 16) as u16) * MILLISECOND,
                 operations,
             }),
             bytes => Err(MalformedRequest::Long { bytes }),
@@ -329,7 +347,7 @@ mod tests {
         proptest::collection::vec(any::<u8>(), 0..most)
     }
 
-    fn encoded(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
+    fn encoded(question: Question, table: (u64, Nanos), operations: &[Operation<'_>]) -> Vec<u8> {
         let bytes = operations
             .iter()
             .map(|operation| operation_bytes(operation).unwrap());
@@ -346,6 +364,7 @@ mod tests {
         #[test]
         fn requests_survive_and_no_bytes_panic(
             table: u64,
+            waits: u16,
             question in 0..Question::ALL.len(),
             items in proptest::collection::vec(
                 (0..8u8, bytes(20), bytes(40), bytes(40)),
@@ -365,8 +384,10 @@ mod tests {
                 _ => Operation::RemoveIf(key, expected),
             }).collect();
             let question = Question::ALL[question];
-            let mut request = encoded(question, table, &operations);
-            prop_assert_eq!(Request::decode(&request), Ok(Request { question, table, operations }));
+            let patience = u64::from(waits) * MILLISECOND;
+            let mut request = encoded(question, (table, patience + 999_999), &operations);
+            let expected = Request { question, table, patience, operations };
+            prop_assert_eq!(Request::decode(&request), Ok(expected));
             request.push(0);
             prop_assert_eq!(Request::decode(&request), Err(MalformedRequest::Long { bytes: 1 }));
             request.pop();
@@ -384,7 +405,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let key = [1u8; 8];
-        let encoded_get = encoded(Question::Run, 7, &[Operation::Get(&key)]);
+        let encoded_get = encoded(Question::Run, (7, 0), &[Operation::Get(&key)]);
         let changed = |at: usize, byte| {
             let mut bytes = encoded_get.clone();
             bytes[at] = byte;
@@ -398,7 +419,7 @@ mod tests {
         assert_eq!(changed(16, 8), MalformedRequest::Operation { found: 8 });
         // What a replacement expects is longer than all that it has.
         let replaced = Operation::Replace(&key, &[2; 3], &[3; 2]);
-        let mut bytes = encoded(Question::Run, 7, &[replaced]);
+        let mut bytes = encoded(Question::Run, (7, 0), &[replaced]);
         assert_eq!(Request::decode(&bytes).unwrap().operations, [replaced]);
         bytes[32] = 6;
         let (bytes, most) = (Request::decode(&bytes), 5);

@@ -18,8 +18,17 @@ fn secret(number: u8) -> Option<Secret> {
     Some(Secret::new([number; 16]).unwrap())
 }
 
-/// A request as any caller could make it.
+/// A request as any caller could make it who waits for one turn.
 pub fn request(question: Question, table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
+    patient_request(question, (table, 0), operations)
+}
+
+/// One as any caller could make it who waits for so many nanoseconds.
+pub fn patient_request(
+    question: Question,
+    table: (u64, u64),
+    operations: &[Operation<'_>],
+) -> Vec<u8> {
     let bytes = operations
         .iter()
         .map(|operation| operation_bytes(operation).unwrap());

@@ -17,6 +17,7 @@ mod evicting;
 mod expiry;
 mod grants;
 mod kept;
+mod kept_calls;
 mod kept_turns;
 mod no_room;
 mod pool;

@@ -350,11 +350,20 @@ fn fill(admin: &Store, target: &Target) {
     });
 }
 
+/// How long an attacker says that it waits, in nanoseconds: what its calls do not come to in their
+/// turns the node goes on with.
+const PATIENCE: u64 = 1_000_000_000;
+
 /// A request of a call as any caller can make it.
 pub fn request(table: u64, operations: &[Operation<'_>]) -> Vec<u8> {
     let bytes = operations.iter().map(|of| operation_bytes(of).unwrap());
     let mut request = vec![0; RequestWriter::bytes(bytes.sum())];
-    let mut writer = RequestWriter::new(&mut request, Question::Run, table, operations.len());
+    let mut writer = RequestWriter::new(
+        &mut request,
+        Question::Run,
+        (table, PATIENCE),
+        operations.len(),
+    );
     operations.iter().for_each(|of| writer.put(of));
     request
 }

@@ -1,13 +1,10 @@
 //! Asking an owner: for operations on the keys of a table, and, for clients that may not read its
 //! catalog, for what there is to know of its tables.
 
-use super::retries::Retries;
 use crate::calls::reply::{
     Answered, RefusalCause, ReplyWriter, Status, outcomes, reason_of, status_of,
 };
-use crate::calls::request::{
-    MOST_BYTES, MOST_OPERATIONS, Question, RequestWriter, operation_bytes,
-};
+use crate::calls::request::{MOST_BYTES, Question, RequestWriter, operation_bytes};
 use farslot_fabric::{
     Accounting, Buffer, Endpoint, EndpointExt, FabricError, NodeId, RegionId, RemoteAddr, window,
 };
@@ -18,15 +15,14 @@ use std::rc::Rc;
 /// Calls of a batch that are under way at once: while the owner works on one, the client makes the
 /// next.
 const CALLS_AT_ONCE: usize = 4;
-/// Calls of a batch before what was learnt from them is used for the others.
-const CALLS_IN_A_ROW: usize = 16;
+/// Operations of a call of several: about what an owner's turn has room for. It goes on with the
+/// others beside other calls, which takes a thread more.
+const MOST_AT_ONCE: usize = 256;
 /// Values after which the room for others is chosen anew.
 const VALUES_SEEN: u32 = 64;
 /// The room for a value is so many times what the largest of those took, and no less than this.
 const SLACK: usize = 4;
 const LEAST_ROOM: usize = 1 << 10;
-/// The fewest operations that a call is made of where there are more.
-const LEAST_OPERATIONS: usize = 8;
 /// Bytes of a reply in which an owner says why operations failed that only it can do.
 const ROOM_FOR_REASONS: usize = 512;
 
@@ -72,8 +68,6 @@ pub(super) struct Owner<E> {
     value_room: Cell<usize>,
     /// The largest of the values that have come since that was chosen, and how many came.
     largest: Cell<(usize, u32)>,
-    /// How many operations an owner does in a call's turn: of lookups alone, and of others.
-    turn_room: [Cell<usize>; 2],
 }
 
 impl<E: Endpoint> Owner<E> {
@@ -87,7 +81,6 @@ impl<E: Endpoint> Owner<E> {
             is_writer: Cell::new(false),
             value_room: Cell::new(options.longest_value),
             largest: Cell::new((0, 0)),
-            turn_room: [Cell::new(MOST_OPERATIONS), Cell::new(MOST_OPERATIONS)],
         }
     }
 
@@ -102,7 +95,7 @@ impl<E: Endpoint> Owner<E> {
         match answered {
             Answered::Done(outcome) => Some(Ok(outcome)),
             Answered::InDoubt => Some(Err(IndexError::TurnOver { in_doubt: true })),
-            Answered::Later => Some(Err(IndexError::TurnOver { in_doubt: false })),
+            Answered::Unfinished => Some(Err(IndexError::TurnOver { in_doubt: false })),
             Answered::Left => None,
             Answered::Refused(why) => Some(Err(self.refused(why))),
         }
@@ -119,25 +112,6 @@ impl<E: Endpoint> Owner<E> {
         let room = (largest * SLACK).max(LEAST_ROOM);
         self.value_room.set(room.min(self.options.longest_value));
         self.largest.set((0, 0));
-    }
-
-    /// The room that a turn has for operations of which some are no lookups, or for lookups.
-    const fn turn_room(&self, has_writes: bool) -> &Cell<usize> {
-        &self.turn_room[has_writes as usize]
-    }
-
-    /// Learns from a call of so many operations, which had no more for want of room, and of which
-    /// so many are to be asked for again: what is asked for again travels once more. A call of
-    /// which the owner has done nothing tells of its waiting, and not of its turn.
-    fn note_turn(&self, has_writes: bool, asked: usize, later: usize) {
-        let room = self.turn_room(has_writes);
-        let learnt = match later {
-            0 if asked < room.get() / 2 => return,
-            0 => room.get() + room.get() / 8 + 1,
-            _ if later == asked => return,
-            _ => (asked - later).max(room.get() / 2).max(LEAST_OPERATIONS),
-        };
-        room.set(learnt.min(MOST_OPERATIONS));
     }
 
     /// The error of an operation that the owner refused.
@@ -188,15 +162,9 @@ impl<E: Endpoint> Owner<E> {
         }
     }
 
-    /// Which operations go in which call: as many as fit, and `most` at most. Two calls where one
-    /// would do, to overlap, were slower over loopback: what they save is less than a frame more
-    /// costs at both sides.
-    fn calls_of(
-        &self,
-        operations: &[Operation<'_>],
-        numbers: &[usize],
-        most: usize,
-    ) -> Vec<Vec<usize>> {
+    /// Which operations go in which call: as many as fit. Two calls where one would do, to overlap,
+    /// were slower over loopback: what they save is less than a frame more costs at both sides.
+    fn calls_of(&self, operations: &[Operation<'_>], numbers: &[usize]) -> Vec<Vec<usize>> {
         let mut calls = Vec::new();
         let (mut call, mut bytes, mut room) = (Vec::new(), 0, 0);
         for number in numbers {
@@ -205,8 +173,9 @@ impl<E: Endpoint> Owner<E> {
                 operation_bytes(operation).unwrap_or(0),
                 self.room_for(operation).min(MOST_BYTES),
             );
-            let is_full =
-                call.len() == most || bytes + more.0 > MOST_BYTES || room + more.1 > MOST_BYTES;
+            let is_full = call.len() == MOST_AT_ONCE
+                || bytes + more.0 > MOST_BYTES
+                || room + more.1 > MOST_BYTES;
             if is_full && !call.is_empty() {
                 calls.push(std::mem::take(&mut call));
                 (bytes, room) = (0, 0);
@@ -233,7 +202,10 @@ impl<E: Endpoint> Owner<E> {
         let bytes = RequestWriter::bytes(bytes.sum());
         let mut request = self.endpoint.core().buffers.take(bytes)?;
         let table = self.options.table;
-        let mut writer = RequestWriter::new(&mut request, question, self.options.id, numbers.len());
+        // The answer has to come before the fabric gives it up.
+        let patience = self.endpoint.core().limits.verb_timeout / 4 * 3;
+        let of = (self.options.id, patience);
+        let mut writer = RequestWriter::new(&mut request, question, of, numbers.len());
         items().for_each(|operation| writer.put(operation));
         if has_writes(operations, numbers) {
             self.has_written.set(true);
@@ -257,82 +229,30 @@ impl<E: Endpoint> Owner<E> {
         reply
     }
 
-    /// Asks for one operation until the owner has come to it, or does not for too long.
-    pub(super) async fn ask_one(&self, operation: Operation<'_>) -> OperationAnswer {
-        let mut retries = Retries::new(&*self.endpoint);
-        loop {
-            let answer = self.ask_once(operation).await;
-            if answer != Ok(Answered::Later) {
-                return answer;
-            }
-            if retries.are_enough() && self.can_be_left(&operation) {
-                return Ok(Answered::Left);
-            }
-            if !retries.wait(&*self.endpoint).await {
-                return answer;
-            }
-        }
-    }
-
-    /// The same for many operations. Returns the numbers of those that are left to the client.
-    pub(super) async fn ask_until_done(
+    /// Asks for many operations. Returns the numbers of those that are left to the client.
+    pub(super) async fn ask_for_all(
         &self,
         operations: &[Operation<'_>],
-        mut numbers: Vec<usize>,
+        numbers: &[usize],
         done: &OutcomeCallback<'_>,
     ) -> Vec<usize> {
-        let (left, later) = (RefCell::default(), RefCell::default());
-        let mut retries = Retries::new(&*self.endpoint);
-        let has_writes = has_writes(operations, &numbers);
-        // Where a turn comes to nothing with all of them side by side, it may with one.
-        let mut one_by_one = false;
-        while !numbers.is_empty() {
-            let most = match one_by_one {
-                true => 1,
-                false => self.turn_room(has_writes).get(),
-            };
-            let mut calls = self.calls_of(operations, &numbers, most);
-            calls.truncate(CALLS_IN_A_ROW);
-            let asked: usize = calls.iter().map(Vec::len).sum();
-            let ask = |numbers| self.ask_for(operations, numbers, (done, &left, &later));
-            window(
-                CALLS_AT_ONCE,
-                calls.iter().map(|of| ask(&of[..])),
-                |_, ()| (),
-            )
-            .await;
-            let mut again: Vec<usize> = later.take();
-            again.sort_unstable();
-            let came_to_nothing = again.len() == asked;
-            again.extend_from_slice(&numbers[asked..]);
-            numbers = again;
-            one_by_one = came_to_nothing;
-            if !came_to_nothing {
-                retries = Retries::new(&*self.endpoint);
-            } else if retries.are_enough()
-                && numbers.iter().all(|of| self.can_be_left(&operations[*of]))
-            {
-                left.borrow_mut().append(&mut numbers);
-            } else if !retries.wait(&*self.endpoint).await {
-                for number in numbers {
-                    let error = IndexError::TurnOver { in_doubt: false };
-                    (done.borrow_mut())(Outcomes::One(number, Err(error)));
-                }
-                break;
-            }
-        }
+        let left = RefCell::default();
+        let calls = self.calls_of(operations, numbers);
+        let ask = |numbers| self.ask_for(operations, numbers, (done, &left));
+        let asking = calls.iter().map(|of| ask(&of[..]));
+        window(CALLS_AT_ONCE, asking, |_, ()| ()).await;
         left.into_inner()
     }
 
-    /// Whether the client does an operation by verbs that the owner does not come to. Of a table's
+    /// Whether the client does an operation by verbs that the owner has not come to. Of a table's
     /// one writer at a time it waits for its turn: it would have to become the writer, and keep
     /// others out.
     fn can_be_left(&self, operation: &Operation<'_>) -> bool {
         !self.is_alone && (operation.is_lookup() || !self.options.one_writer)
     }
 
-    /// Calls for one operation.
-    async fn ask_once(&self, operation: Operation<'_>) -> OperationAnswer {
+    /// Asks for one operation.
+    pub(super) async fn ask_one(&self, operation: Operation<'_>) -> OperationAnswer {
         let room = self.room_for(&operation);
         let reply = match self.ask(Question::Run, &[operation], &[0], room).await {
             Ok(reply) => reply,
@@ -344,21 +264,16 @@ impl<E: Endpoint> Owner<E> {
         Ok(self.fitting(&operation, answer, status))
     }
 
-    /// Asks for some of many operations, and counts each. The numbers of those that the owner
-    /// leaves to the client come into `left`, and those that it has not come to into `later`.
+    /// Asks for some of many operations by one call, and counts each. The numbers of those that the
+    /// owner leaves to the client come into `left`.
     async fn ask_for(
         &self,
         operations: &[Operation<'_>],
         numbers: &[usize],
-        (done, left, later): (
-            &OutcomeCallback<'_>,
-            &RefCell<Vec<usize>>,
-            &RefCell<Vec<usize>>,
-        ),
+        (done, left): (&OutcomeCallback<'_>, &RefCell<Vec<usize>>),
     ) {
         let tell = |number: usize, answer: OperationAnswer| {
             let outcome = match answer {
-                Ok(Answered::Later) => return later.borrow_mut().push(number),
                 Ok(answered) => self.outcome_of(answered),
                 Err(error) => Some(Err(error.into())),
             };
@@ -379,7 +294,6 @@ impl<E: Endpoint> Owner<E> {
             }
         };
         let status = status_of(&reply).map(|(status, _)| status);
-        let later_before = later.borrow().len();
         let mut is_told = vec![false; numbers.len()];
         let mut calls = 1;
         let first = numbers.first().copied().unwrap_or_default();
@@ -395,7 +309,7 @@ impl<E: Endpoint> Owner<E> {
             *is_told = true;
             let operation = &operations[numbers[at]];
             let answered = self.fitting(operation, Some(answered), status);
-            if !matches!(answered, Answered::Left | Answered::Later) {
+            if !matches!(answered, Answered::Left | Answered::Unfinished) {
                 let sent = operation_bytes(operation).unwrap_or(0);
                 let mut accounting = Accounting::default();
                 accounting.called(std::mem::take(&mut calls), (sent + bytes) as u64);
@@ -417,9 +331,6 @@ impl<E: Endpoint> Owner<E> {
             let answered = self.fitting(&operations[*number], None, status);
             tell(*number, Ok(answered));
         }
-        let has_writes = has_writes(operations, numbers);
-        let later = later.borrow().len() - later_before;
-        self.note_turn(has_writes, numbers.len(), later);
     }
 
     /// What a call's failure tells of its operations: those that were not carried are the client's
@@ -442,9 +353,10 @@ impl<E: Endpoint> Owner<E> {
     ) -> Answered {
         match answer {
             Some(Answered::InDoubt) if operation.is_lookup() => match self.is_alone {
-                true => Answered::Later,
+                true => Answered::Unfinished,
                 false => Answered::Left,
             },
+            Some(Answered::Unfinished) if self.can_be_left(operation) => Answered::Left,
             Some(answered) if answered.fits(operation) => answered,
             _ if status == Some(Status::Done) && !operation.is_lookup() => Answered::InDoubt,
             _ => self.unanswered(status),
@@ -474,7 +386,7 @@ pub async fn ask_of_tables<E: Endpoint>(
     (values, bytes): (usize, usize),
 ) -> Result<Vec<(usize, Value)>> {
     let mut request = endpoint.core().buffers.take(RequestWriter::bytes(0))?;
-    RequestWriter::new(&mut request, question, number, 0);
+    RequestWriter::new(&mut request, question, (number, 0), 0);
     let asking = endpoint.call(to, request, ReplyWriter::bytes(values, bytes));
     let reply = endpoint.operation(UPKEEP, asking).await?;
     let head = status_of(&reply);
@@ -508,7 +420,7 @@ pub(crate) async fn ask_to_provide<E: Endpoint>(
     let bytes = operation_bytes(&operation).unwrap_or(0);
     let buffers = &endpoint.core().buffers;
     let mut request = buffers.take(RequestWriter::bytes(bytes))?;
-    let mut writer = RequestWriter::new(&mut request, Question::Provide, table, 1);
+    let mut writer = RequestWriter::new(&mut request, Question::Provide, (table, 0), 1);
     writer.put(&operation);
     let reply = endpoint.call(to, request, ReplyWriter::bytes(1, 0)).await?;
     let mut is_provided = false;

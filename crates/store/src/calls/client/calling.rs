@@ -151,7 +151,7 @@ impl<E: Endpoint, I: Index + ?Sized> CallingIndex<E, I> {
         let (called, direct): (Vec<_>, Vec<_>) = (0..operations.len())
             .partition(|number| self.owner_for(&operations[*number]).is_some());
         // Those that are not asked for begin at once.
-        let asking = self.owner.ask_until_done(operations, called, done);
+        let asking = self.owner.ask_for_all(operations, &called, done);
         let (left, ()) = both(asking, self.run_own(operations, &direct, done)).await;
         left
     }

@@ -2,5 +2,4 @@
 
 pub(crate) mod asking;
 pub(crate) mod calling;
-mod retries;
 mod single_keys;

@@ -1,5 +1,5 @@
-//! What is counted and told of calls that did not end in their turn. Their clients ask again; the
-//! owner of the node learns here that they have to, and in which table.
+//! What is counted and told of calls that did not end in their turn: the owner of the node learns
+//! here that there are such, and in which table.
 
 use crate::calls::CALL_TURN;
 use crate::recent_log::RecentLog;
@@ -14,19 +14,19 @@ pub(super) struct CallTurn {
     pub(super) operations: usize,
     /// Those that had begun, and were cut.
     pub(super) cut: usize,
-    /// Those that are to be asked for again.
+    /// Those that have no outcome: they come later.
     pub(super) later: usize,
     /// Whether the time was over.
     pub(super) is_over: bool,
 }
 
 impl CallTurn {
-    /// Operations that were done.
-    const fn done(&self) -> usize {
+    /// Operations that have an outcome.
+    pub(super) const fn done(&self) -> usize {
         self.operations - self.later
     }
 
-    /// Why some are to be asked for again; nothing if none is.
+    /// Why some come later; nothing if none does.
     const fn why(&self) -> Option<DelayReason> {
         match self {
             Self { later: 0, .. } => None,
@@ -42,7 +42,7 @@ impl CallTurn {
 /// short ones take.
 const FEW: usize = 8;
 
-/// Why a call has operations that are to be asked for again.
+/// Why a call has operations that come later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DelayReason {
     /// There were more than a turn is for, or another thread writes to a table of one writer.
@@ -73,11 +73,11 @@ pub struct LongCall {
 }
 
 impl LongCall {
-    /// How long a node works on a call before it answers that the rest is to be asked for again.
+    /// How long a node works on a call before it keeps the rest for later.
     pub const LIMIT: Duration = Duration::from_nanos(CALL_TURN);
 }
 
-/// Counts calls that were answered *later*, and tells of those whose operations are long.
+/// Counts calls that are answered later, and tells of those whose operations are long.
 #[derive(Default)]
 pub(crate) struct LaterCalls {
     by: [AtomicU64; NAMES.len()],

@@ -1,5 +1,6 @@
 //! The owner's side of calls.
 
+mod kept;
 pub(crate) mod later;
 mod opened;
 pub(crate) mod registry;

@@ -1,6 +1,7 @@
 //! A table that a thread has open for its callers: what is opened of it to whom, and the turns of
 //! their calls.
 
+use super::kept::{KeptCaller, LONGEST_TURN};
 use super::later::CallTurn;
 use crate::StoreError;
 use crate::calls::CALL_TURN;
@@ -48,6 +49,8 @@ pub(super) struct OwnerTable {
     /// Whether it takes no writes any more, as was seen at the beginning of the call.
     pub(super) is_closed: bool,
     pub(super) has_one_writer: bool,
+    /// The most operations of a turn.
+    pub(super) most_in_turn: usize,
     /// What the session's memory is lent to.
     pub(super) lent: Option<Rc<OwnerEndpoint>>,
 }
@@ -85,39 +88,31 @@ impl OwnerTable {
         self.endpoint.core().limit_work(until)
     }
 
-    /// Runs operations of a caller to whom so much is opened, in a turn of so many nanoseconds;
-    /// returns the bytes of the reply that says what became of each, and what became of the turn.
+    /// Runs operations of a caller to whom so much is opened, in a turn of so many nanoseconds: all
+    /// of a call, or those that are left of it. Says in the reply what became of each; returns the
+    /// numbers of those that it did not come to, and what became of the turn.
     pub(super) fn run(
         &self,
-        operations: &[Operation<'_>],
-        mut writer: ReplyWriter<'_>,
+        (operations, left): (&[Operation<'_>], Option<&[u32]>),
+        writer: &mut ReplyWriter<'_>,
         opened: &OpenedTo<'_>,
         turn: Nanos,
-    ) -> (usize, CallTurn) {
-        if let OpenedTo::Keys { .. } = opened {
-            writer = writer.of_keys();
-        }
+    ) -> (Vec<u32>, CallTurn) {
         let undone = |operation| self.not_executed(operation, opened);
-        let turn = if operations
-            .iter()
-            .any(|operation| undone(operation).is_some())
-        {
-            let mut table_bytes = Vec::new();
-            for (number, operation) in operations.iter().enumerate() {
-                match undone(operation) {
-                    Some(answered) => writer.put(number, &answered),
-                    None => table_bytes.push(number),
-                }
-            }
-            let all: Vec<_> = table_bytes
-                .iter()
-                .map(|number| operations[*number])
-                .collect();
-            self.run_all(&all, opened, turn, &mut writer, |at| table_bytes[at])
-        } else {
-            self.run_all(operations, opened, turn, &mut writer, |number| number)
+        if left.is_none() && !operations.iter().any(|of| undone(of).is_some()) {
+            return self.run_all(operations, (opened, turn), writer, |number| number);
+        }
+        let mut executed = Vec::new();
+        let mut each = |number: usize| match undone(&operations[number]) {
+            Some(answered) => writer.put(number, &answered),
+            None => executed.push(number),
         };
-        (writer.finish(), turn)
+        match left {
+            None => (0..operations.len()).for_each(each),
+            Some(left) => left.iter().for_each(|number| each(*number as usize)),
+        }
+        let all: Vec<_> = executed.iter().map(|number| operations[*number]).collect();
+        self.run_all(&all, (opened, turn), writer, |at| executed[at])
     }
 
     /// What to say of an operation that is not executed for a caller; nothing of one that is.
@@ -153,22 +148,26 @@ impl OwnerTable {
     fn run_all(
         &self,
         operations: &[Operation<'_>],
-        opened: &OpenedTo<'_>,
-        turn: Nanos,
+        (opened, turn): (&OpenedTo<'_>, Nanos),
         writer: &mut ReplyWriter<'_>,
         number_of: impl Fn(usize) -> usize,
-    ) -> CallTurn {
+    ) -> (Vec<u32>, CallTurn) {
         let most_at_once = match operations.iter().all(Operation::is_lookup) {
             true => LOOKUPS_AT_ONCE,
             false => OPERATIONS_AT_ONCE,
         };
-        let mut at_once = FIRST_AT_ONCE;
+        // Those that a turn was too short for end one after the other rather than none of them.
+        let mut at_once = match turn > CALL_TURN {
+            true => 1,
+            false => FIRST_AT_ONCE,
+        };
         let _limit = self.limit(turn);
         let may_work = || self.endpoint.core().may_work(|| self.endpoint.now());
+        let most = operations.len().min(self.most_in_turn);
         let (mut begun, mut cut) = (0, Vec::new());
         // One group at least, so that every call that may work comes to something.
-        while begun < operations.len() && turn > 0 && (begun == 0 || may_work()) {
-            let group = &operations[begun..][..at_once.min(operations.len() - begun)];
+        while begun < most && turn > 0 && (begun == 0 || may_work()) {
+            let group = &operations[begun..][..at_once.min(most - begun)];
             let since = self.endpoint.now();
             self.run_group(group, opened, writer, |at| number_of(begun + at), &mut cut);
             begun += group.len();
@@ -176,28 +175,30 @@ impl OwnerTable {
                 at_once = most_at_once.min(2 * at_once);
             }
         }
-        // Those that would have had to wait would in the next turn as well. Where the time has
-        // ended too, they are told so then. A client of single keys has no other way.
-        let is_over = !may_work();
-        let is_left = matches!(opened, OpenedTo::All) && !is_over;
-        let of_cut = match is_left {
-            true => Answered::Left,
-            false => Answered::Later,
+        // Those that would have had to wait would in the next turn as well: clients with verbs wait
+        // by themselves. Where the time has ended too, they are told so then.
+        let is_over = turn > 0 && !may_work();
+        let of_cut = match opened {
+            OpenedTo::All if !is_over => Some(Answered::Left),
+            OpenedTo::All if turn >= LONGEST_TURN => Some(Answered::Unfinished),
+            _ => None,
         };
-        let undone = operations.len() - begun;
+        let were_cut = cut.len();
+        if let Some(answered) = of_cut {
+            let mut numbers = cut.drain(..);
+            numbers
+                .by_ref()
+                .for_each(|number| writer.put(number, &answered));
+        }
+        let undone = (begun..operations.len()).map(&number_of);
+        let left: Vec<u32> = undone.chain(cut).map(|number| number as u32).collect();
         let ended = CallTurn {
             operations: operations.len(),
-            cut: cut.len(),
-            later: if is_left { undone } else { undone + cut.len() },
+            cut: were_cut,
+            later: left.len(),
             is_over,
         };
-        for number in cut {
-            writer.put(number, &of_cut);
-        }
-        for at in begun..operations.len() {
-            writer.put(number_of(at), &Answered::Later);
-        }
-        ended
+        (left, ended)
     }
 
     /// Runs operations side by side. The numbers in the reply of those that the end of the turn has
@@ -231,7 +232,10 @@ impl OwnerTable {
             });
         // What was given up may have been on its way.
         for (at, _) in is_told.iter().enumerate().filter(|(_, is_told)| !**is_told) {
-            writer.put(number_of(at), &Answered::InDoubt);
+            match operations[at].is_lookup() {
+                true => cut.push(number_of(at)),
+                false => writer.put(number_of(at), &Answered::InDoubt),
+            }
         }
     }
 }
@@ -254,6 +258,18 @@ pub(super) enum OpenedTo<'c> {
         prefix: &'c [u8],
         rights: Rights,
     },
+}
+
+impl OpenedTo<'_> {
+    /// Whoever it is opened to, without the connection.
+    pub(super) fn kept(&self, caller: &dyn Caller) -> KeptCaller {
+        let keys = match *self {
+            Self::All => None,
+            Self::Keys { prefix, rights, .. } => Some((prefix.into(), rights)),
+        };
+        let grant = caller.grant().map(Into::into);
+        KeptCaller { keys, grant }
+    }
 }
 
 /// What is opened of a table of such an extent, of which `own` is the scheme's, to a caller who

@@ -26,9 +26,12 @@ const MOST_BYTES: u32 = 256 << 10;
 const SESSIONS: u16 = 4096;
 const SLOTS: u16 = 32;
 
+/// One registry has no number twice: the versions of requests differ.
+const _: () = assert!(Question::Run.method() as u8 != farslot_remote::LOOKUP as u8);
+
 /// What a node answers calls for: operations on its tables, and transactions over those that it
 /// writes itself. Sessions are numbered from `first_session` on.
-pub(crate) fn serve_all(service: CallService, first_session: u64) -> Server {
+pub(crate) fn serve_all(service: Arc<CallService>, first_session: u64) -> Server {
     let mut server = Server::new(RpcServerOptions {
         sessions: SESSIONS,
         slots: SLOTS,
@@ -38,7 +41,6 @@ pub(crate) fn serve_all(service: CallService, first_session: u64) -> Server {
         first_session,
         ..RpcServerOptions::default()
     });
-    let service = Arc::new(service);
     for question in Question::ALL {
         server.register_without_session(question.method(), service.clone());
     }

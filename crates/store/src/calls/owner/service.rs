@@ -11,20 +11,21 @@
 //! for reading, and for writing and atomics where the call has a write. What a caller may not do is
 //! not begun, nor what makes no sense.
 //!
-//! The threads serve others too, so nothing here waits, and a call has a turn of [`CALL_TURN`]:
-//! what it has not come to by then, or would have to wait for, the client asks for again, or does
-//! itself.
+//! The threads serve others too, so nothing here waits, and a call has a turn of [`CALL_TURN`].
+//! What it has not come to by then is [kept](super::kept), has further turns, and is answered
+//! later. What would have to wait is left to clients that can do it by themselves.
 //!
 //! A grant may open none of the table's bytes and yet the keys with a prefix. Every operation of
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
 
+use super::kept::{KeptCall, KeptCalls, RestOfCall};
 use super::later::LaterCalls;
 use super::opened::{OpenedTo, OwnerTable, WRITES, needed_by, opened_to};
 use super::telling;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{Answered, ReplyWriter, Status};
-use crate::calls::request::{Question, Request};
+use crate::calls::request::{MOST_OPERATIONS, Question, Request};
 use crate::catalog::pool::{own_bytes, pooled};
 use crate::catalog::{TableRecord, id_at, is_restoring, record_of};
 use crate::clients::{executes, has_one_writer};
@@ -39,13 +40,14 @@ use farslot_fabric::{
     OwnerMemory, RegionId, RegionInfo, Rights,
 };
 use farslot_index::linear::ReadPolicy;
-use farslot_index::{Admin, IndexError};
+use farslot_index::{Admin, IndexError, Operation};
 use farslot_model::NicModel;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, TryLockError, Weak};
+use std::time::Duration;
 
 /// Slots that a lookup in the owner's memory looks at first: the best number takes longer to find
 /// than it saves here.
@@ -57,6 +59,9 @@ const NODE: NodeId = NodeId(0);
 /// The most tables that a thread has open for callers: another is opened in place of the one that
 /// was called for the longest ago.
 const MOST_OPEN: usize = 128;
+/// The most operations of a turn where handlers take no time.
+const MOST_WITHOUT_TIME: usize = 64;
+
 /// Answers the calls for the tables of one node.
 pub(crate) struct CallService {
     memory: Memory,
@@ -68,15 +73,68 @@ pub(crate) struct CallService {
     writing: Mutex<()>,
     /// Held by the service alone: threads know by it that it is there.
     alive: Arc<()>,
-    later: Arc<LaterCalls>,
+    later: LaterCalls,
+    kept: Arc<KeptCalls>,
+    /// For the thread that goes on with what is kept.
+    this: Weak<Self>,
+}
+
+/// A service for as long as its node is served: it keeps no calls afterwards, and no thread.
+pub(crate) struct ServedCalls(Arc<CallService>);
+
+impl ServedCalls {
+    pub(crate) const fn new(service: Arc<CallService>) -> Self {
+        Self(service)
+    }
+
+    /// What is counted of calls that did not end in their turn.
+    pub(crate) fn later(&self) -> &LaterCalls {
+        &self.0.later
+    }
+}
+
+impl Drop for ServedCalls {
+    fn drop(&mut self) {
+        if let Some(worker) = self.0.kept.end() {
+            // One that has panicked has said so.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for CallService {
+    fn drop(&mut self) {
+        // The thread may be the one that drops it.
+        self.kept.end();
+    }
+}
+
+/// What a turn has made of a call.
+enum TurnEnd {
+    /// It is answered, by so many bytes.
+    Answered(usize),
+    Rest(Box<RestOfCall>),
 }
 
 /// How the owner's memory is reached.
 pub(super) enum Memory {
     /// It is mapped, and not kept by the service, which it keeps.
     Mapped(WeakNode),
-    /// It is lent with each call.
+    /// It is mapped as well, and reached through what each call lends: no endpoint of shared memory
+    /// reaches what a NIC serves.
+    BesideNic(WeakNode),
+    /// It is lent with each call and each turn.
     Lent,
+}
+
+impl Memory {
+    /// The node, where a thread of this process can go on with calls.
+    const fn node(&self) -> Option<&WeakNode> {
+        match self {
+            Self::Mapped(node) | Self::BesideNic(node) => Some(node),
+            Self::Lent => None,
+        }
+    }
 }
 
 thread_local! {
@@ -93,17 +151,17 @@ struct OfService {
 
 impl CallService {
     /// Answers calls for the tables in a node's mapped memory.
-    pub(crate) fn of_node(node: WeakNode) -> Self {
+    pub(crate) fn of_node(node: WeakNode) -> Arc<Self> {
         Self::new(Memory::Mapped(node), Rights::ALL)
     }
 
     /// Answers the lookups of calls in a node's memory that a NIC serves. What its clients write
     /// meanwhile is seen as their own READs see it.
-    pub(crate) fn beside_nic() -> Self {
-        Self::new(Memory::Lent, Rights::READ)
+    pub(crate) fn beside_nic(node: WeakNode) -> Arc<Self> {
+        Self::new(Memory::BesideNic(node), Rights::READ)
     }
 
-    pub(super) fn new(memory: Memory, rights: Rights) -> Self {
+    pub(super) fn new(memory: Memory, rights: Rights) -> Arc<Self> {
         let nodes = StoreNodes::new(vec!["the owner's memory".into()]);
         let options = OpenOptions {
             access: Access::Reads,
@@ -111,23 +169,26 @@ impl CallService {
             ..OpenOptions::default()
         };
         let nic = NicModel::shared_memory();
-        Self {
+        let sessions = SessionContext::new(nodes, nic, options, false, None, ExpiryClock::Wall);
+        Arc::new_cyclic(|this| Self {
             memory,
             rights,
-            sessions: SessionContext::new(nodes, nic, options, false, None, ExpiryClock::Wall),
+            sessions,
             writing: Mutex::default(),
             alive: Arc::new(()),
-            later: Arc::default(),
-        }
+            later: LaterCalls::default(),
+            kept: Arc::default(),
+            this: Weak::clone(this),
+        })
     }
 
-    /// What it counts of calls that did not end in their turn.
-    pub(crate) fn later(&self) -> Arc<LaterCalls> {
-        Arc::clone(&self.later)
-    }
-
-    /// Answers a call; returns the bytes of its reply, or what there is to say instead.
-    fn answer(&self, call: Call<'_>) -> Result<usize, Status> {
+    /// Works on a call for a turn of so many nanoseconds, its first or, with what the last has left
+    /// of it, another. Returns what became of it, or what there is to say instead.
+    fn work(
+        &self,
+        call: Call<'_>,
+        (before, turn): (Option<&RestOfCall>, Nanos),
+    ) -> Result<TurnEnd, Status> {
         let Call {
             region,
             now,
@@ -146,10 +207,20 @@ impl CallService {
             Question::Flush => (WRITES, 0),
             Question::Opened => (Rights::READ, 1),
             Question::Provide => (WRITES, 1),
-            Question::Tables => return telling::tables(request.table, memory, now, caller, reply),
-            Question::Map => return telling::map(request.table, memory, caller, reply),
+            Question::Tables => {
+                let bytes = telling::tables(request.table, memory, now, caller, reply)?;
+                return Ok(TurnEnd::Answered(bytes));
+            }
+            Question::Map => {
+                let bytes = telling::map(request.table, memory, caller, reply)?;
+                return Ok(TurnEnd::Answered(bytes));
+            }
         };
-        let mut writer = ReplyWriter::new(reply, outcomes).ok_or(Status::Malformed)?;
+        let left = before.map(|rest| &rest.left[..]);
+        let mut writer = match before {
+            None => ReplyWriter::new(reply, outcomes).ok_or(Status::Malformed)?,
+            Some(rest) => ReplyWriter::resume(reply, rest.written),
+        };
         OPEN.with_borrow_mut(|open| {
             let OfService { tables, calls, .. } = self.tables_of(open);
             *calls += 1;
@@ -173,17 +244,38 @@ impl CallService {
             table.is_closed = table.is_closed_in(memory);
             let bytes = (table.extent.clone(), table.table_bytes.clone());
             let opened = opened_to(caller, bytes, needed)?;
-            let has_writes = operations.iter().any(|operation| {
+            let is_write = |operation: &Operation<'_>| {
                 !operation.is_lookup() && table.not_executed(operation, &opened).is_none()
-            });
-            let run_in_turn = |writer, turn| {
+            };
+            let has_writes = match left {
+                None => operations.iter().any(is_write),
+                Some(left) => left.iter().any(|at| is_write(&operations[*at as usize])),
+            };
+            let run_in_turn = |mut writer: ReplyWriter<'_>, turn| {
+                if let OpenedTo::Keys { .. } = opened {
+                    writer = writer.of_keys();
+                }
                 #[cfg(feature = "tracing")]
                 let span = crate::traced::turn(&table.name, operations, caller.grant());
-                let (bytes, ended) = table.run(operations, writer, &opened, turn);
+                let (left, ended) = table.run((operations, left), &mut writer, &opened, turn);
                 #[cfg(feature = "tracing")]
                 span.record("farslot.later", ended.later as i64);
-                self.later.note(&ended, &table.name, caller.grant());
-                bytes
+                match before {
+                    None => self.later.note(&ended, &table.name, caller.grant()),
+                    // A client has its counts reported by the thread that it calls.
+                    Some(_) if has_writes => _ = table.flush(),
+                    Some(_) => {}
+                }
+                if left.is_empty() {
+                    return TurnEnd::Answered(writer.finish());
+                }
+                TurnEnd::Rest(Box::new(RestOfCall {
+                    written: writer.written(),
+                    left,
+                    ended,
+                    caller: opened.kept(caller),
+                    patience: request.patience,
+                }))
             };
             let run = || match request.question {
                 Question::Run if table.has_one_writer && has_writes => {
@@ -194,31 +286,27 @@ impl CallService {
                         Err(TryLockError::Poisoned(writing)) => Some(writing.into_inner()),
                         Err(TryLockError::WouldBlock) => None,
                     };
-                    let turn = match writing {
-                        Some(_) => CALL_TURN,
-                        None => 0,
-                    };
-                    let bytes = run_in_turn(writer, turn);
+                    let end = run_in_turn(writer, if writing.is_some() { turn } else { 0 });
                     // For the next thread, and for clients who write by verbs. If it is the writer
                     // on, these are told so.
                     if writing.is_some() {
                         let resigning = Admin::ChangeWriter(WriterChange::Resign);
                         let _ = table.session.client().admin(resigning);
                     }
-                    Ok(bytes)
+                    Ok(end)
                 }
-                Question::Run => Ok(run_in_turn(writer, CALL_TURN)),
+                Question::Run => Ok(run_in_turn(writer, turn)),
                 Question::Flush => match table.flush() {
                     // What is left to do is done beside the next writes.
                     Ok(()) | Err(StoreError::Index(IndexError::TurnOver { .. })) => {
-                        Ok(writer.finish())
+                        Ok(TurnEnd::Answered(writer.finish()))
                     }
                     Err(_) => Err(Status::NotServed),
                 },
                 Question::Opened => {
                     let single_keys = matches!(opened, OpenedTo::Keys { .. });
                     writer.put(0, &Answered::Done(Outcome::Changed(single_keys)));
-                    Ok(writer.finish())
+                    Ok(TurnEnd::Answered(writer.finish()))
                 }
                 Question::Provide => {
                     let number = operations.first().map(|operation| operation.key());
@@ -228,13 +316,37 @@ impl CallService {
                     let number = number.filter(|_| is_all).ok_or(Status::Denied)?;
                     let is_provided = table.provide(number);
                     writer.put(0, &Answered::Done(Outcome::Changed(is_provided)));
-                    Ok(writer.finish())
+                    Ok(TurnEnd::Answered(writer.finish()))
                 }
                 // They are answered above.
                 Question::Tables | Question::Map => Err(Status::Malformed),
             };
             lending(table.lent.as_deref(), memory, now, run)
         })
+    }
+
+    /// Keeps what a call's first turn has left of it, and answers later; at once, where its client
+    /// does not wait or there is no room for more.
+    fn keep(&self, call: Call<'_>, rest: Box<RestOfCall>) -> CallAnswer {
+        let by_thread = self.memory.node().map(|_| {
+            let service = Weak::clone(&self.this);
+            move || Some(service.upgrade()?.go_on_here())
+        });
+        match self.kept.keep(&call, rest, by_thread) {
+            Ok(later) => CallAnswer::Later(later),
+            Err(rest) => CallAnswer::Now(rest.finish(call.reply, &Answered::Unfinished)),
+        }
+    }
+
+    /// Goes on with a kept call in mapped memory. Returns how long to wait then; nothing if there
+    /// is no call.
+    fn go_on_here(&self) -> Option<Duration> {
+        let node = self.memory.node()?.upgrade()?;
+        let going_on = |memory: &mut dyn OwnerMemory, now| {
+            let next = self.go_on(memory, now)?;
+            Some(Duration::from_nanos(next.saturating_sub(now)))
+        };
+        node.use_memory(REGION, going_on).ok()?
     }
 
     /// This thread's open tables of the service. Those of services that are gone are closed.
@@ -285,7 +397,7 @@ impl CallService {
                 let endpoint = ShmEndpoint::confined(vec![node], area, limits);
                 (AnyEndpoint::Shm(endpoint), None)
             }
-            Memory::Lent => {
+            Memory::BesideNic(_) | Memory::Lent => {
                 let endpoint = self.lent_endpoint(memory, area);
                 (AnyEndpoint::Owner(Rc::clone(&endpoint)), Some(endpoint))
             }
@@ -307,6 +419,7 @@ impl CallService {
             writes: writes && self.rights.allow(WRITES),
             is_closed: false,
             has_one_writer: has_one_writer(&record.scheme),
+            most_in_turn: memory.now().map_or(MOST_WITHOUT_TIME, |_| MOST_OPERATIONS),
             lent,
         })
     }
@@ -314,11 +427,45 @@ impl CallService {
 
 impl Handler for CallService {
     fn handle(&self, mut call: Call<'_>) -> CallAnswer {
-        let answered = self.answer(call.reborrow());
-        CallAnswer::Now(match answered {
-            Ok(bytes) => bytes,
-            Err(status) => status.put(call.reply),
-        })
+        match self.work(call.reborrow(), (None, CALL_TURN)) {
+            Ok(TurnEnd::Answered(bytes)) => CallAnswer::Now(bytes),
+            Ok(TurnEnd::Rest(rest)) => self.keep(call, rest),
+            Err(status) => CallAnswer::Now(status.put(call.reply)),
+        }
+    }
+
+    fn go_on(&self, memory: &mut dyn OwnerMemory, now: Nanos) -> Option<Nanos> {
+        let mut call = match self.kept.take_due(now) {
+            Ok(call) => call,
+            Err(next) => return next,
+        };
+        let bytes = KeptCall::bytes_of(&call.request, &call.reply);
+        if !call.is_awaited() {
+            drop(call);
+        } else if call.is_overdue(now) {
+            call.finish(&Answered::Unfinished);
+        } else {
+            let turn = Call {
+                region: REGION,
+                now,
+                request: &call.request,
+                memory: &mut *memory,
+                reply: &mut call.reply,
+                caller: &call.rest.caller,
+            };
+            match self.work(turn, (Some(&call.rest), call.turn)) {
+                Ok(TurnEnd::Answered(bytes)) => call.answer(bytes),
+                Ok(TurnEnd::Rest(rest)) => {
+                    call.rest = rest;
+                    call.plan(memory.now().unwrap_or(now));
+                    self.kept.put_back(call);
+                    return Some(now);
+                }
+                Err(status) => call.refuse(status),
+            }
+        }
+        self.kept.forget(bytes);
+        Some(now)
     }
 
     fn checks_callers(&self) -> bool {
