@@ -14,7 +14,8 @@ use super::later::CallTurn;
 use crate::calls::CALL_TURN;
 use crate::calls::reply::{Answered, RefusalCause, ReplyWriter, Status, WrittenReply, reason_of};
 use farslot_fabric::{Call, Caller, FabricError, LaterAnswer, Nanos, NodeId, Rights, Ticket};
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -26,8 +27,8 @@ pub(super) const LONGEST_TURN: Nanos = 64 * CALL_TURN;
 /// longest.
 const FIRST_PAUSE: Nanos = 50_000;
 const LONGEST_PAUSE: Nanos = 10_000_000;
-/// The most calls that a node keeps, and the most bytes of their requests and replies. A connection
-/// has no more than its fabric holds back for it.
+/// The most calls that a node keeps, and the most bytes of their requests and replies, of which the
+/// clients of a grant have half. A connection has no more than its fabric holds back for it.
 const MOST_CALLS: usize = 1024;
 const MOST_BYTES: usize = 64 << 20;
 /// How long the thread stays when there is nothing to do. Its open tables keep the node's memory.
@@ -182,17 +183,49 @@ pub(super) struct KeptCalls {
 
 #[derive(Default)]
 struct KeptState {
-    /// Those that have no turn now. The first of them that is due has the next.
+    /// Those that have no turn now. Of those of a grant the first that is due has the next.
     waiting: VecDeque<KeptCall>,
-    /// All of them, and their bytes.
-    calls: usize,
-    bytes: usize,
+    /// What each grant has of all of them.
+    shares: HashMap<Option<Box<str>>, Share>,
+    /// Turns so far.
+    turns: u64,
     /// Whether one came that the thread has not seen.
     is_new: bool,
     /// Whether there is a thread, or one ends.
     is_working: bool,
     worker: Option<JoinHandle<()>>,
     is_ended: bool,
+}
+
+/// The calls of the clients of a grant.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    calls: usize,
+    bytes: usize,
+    /// Which turn was the last that one of them had.
+    last_turn: u64,
+}
+
+impl Share {
+    /// Whether another call of so many bytes is within one of so many parts of what a node keeps.
+    const fn has_room(&self, bytes: usize, parts: usize) -> bool {
+        self.calls < MOST_CALLS / parts && self.bytes + bytes <= MOST_BYTES / parts
+    }
+}
+
+impl KeptState {
+    /// Whether another call of so many bytes may be kept for a grant; that of all of the memory
+    /// has no limit of its own.
+    fn has_room(&self, bytes: usize, grant: Option<&str>) -> bool {
+        let mut all = Share::default();
+        for share in self.shares.values() {
+            all.calls += share.calls;
+            all.bytes += share.bytes;
+        }
+        let own = self.shares.get(&grant.map(Into::into));
+        let own = own.copied().unwrap_or_default();
+        all.has_room(bytes, 1) && (grant.is_none() || own.has_room(bytes, 2))
+    }
 }
 
 impl KeptCalls {
@@ -212,7 +245,7 @@ impl KeptCalls {
     ) -> Result<LaterAnswer, Box<RestOfCall>> {
         let bytes = KeptCall::bytes_of(call.request, call.reply);
         let mut state = self.state();
-        let has_room = state.calls < MOST_CALLS && bytes <= MOST_BYTES - state.bytes;
+        let has_room = state.has_room(bytes, rest.caller.grant());
         if rest.patience == 0 || state.is_ended || !has_room {
             return Err(rest);
         }
@@ -228,8 +261,9 @@ impl KeptCalls {
             }
             state.is_working = true;
         }
-        state.calls += 1;
-        state.bytes += bytes;
+        let share = state.shares.entry(rest.caller.grant.clone()).or_default();
+        share.calls += 1;
+        share.bytes += bytes;
         let (ticket, later) = call.later();
         state.waiting.push_back(KeptCall::new(call, rest, ticket));
         state.is_new = true;
@@ -237,12 +271,22 @@ impl KeptCalls {
         Ok(later)
     }
 
-    /// The call that has the next turn; if none is due now, when one is.
+    /// The call that has the next turn: of the grant that has waited for one for the longest. If
+    /// none is due now, when one is.
     pub(super) fn take_due(&self, now: Nanos) -> Result<KeptCall, Option<Nanos>> {
-        let waiting = &mut self.state().waiting;
-        let due = waiting.iter().position(|call| call.due <= now);
-        let due = due.and_then(|at| waiting.remove(at));
-        due.ok_or_else(|| waiting.iter().map(|call| call.due).min())
+        let state = &mut *self.state();
+        let mut shares: Vec<_> = state.shares.iter_mut().collect();
+        shares.sort_by_key(|(grant, share)| (share.last_turn, *grant));
+        for (grant, share) in shares {
+            let is_next = |call: &KeptCall| call.due <= now && call.rest.caller.grant == *grant;
+            let next = state.waiting.iter().position(is_next);
+            if let Some(call) = next.and_then(|at| state.waiting.remove(at)) {
+                state.turns += 1;
+                share.last_turn = state.turns;
+                return Ok(call);
+            }
+        }
+        Err(state.waiting.iter().map(|call| call.due).min())
     }
 
     /// Has a call wait for its next turn, behind the others.
@@ -255,11 +299,15 @@ impl KeptCalls {
         drop(call);
     }
 
-    /// Forgets a call of so many bytes, which is answered or not awaited any more.
-    pub(super) fn forget(&self, bytes: usize) {
-        let mut state = self.state();
-        state.calls -= 1;
-        state.bytes -= bytes;
+    /// Forgets a call of so many bytes for a grant, which is answered or not awaited any more.
+    pub(super) fn forget(&self, bytes: usize, grant: Option<Box<str>>) {
+        if let Entry::Occupied(mut share) = self.state().shares.entry(grant) {
+            share.get_mut().calls -= 1;
+            share.get_mut().bytes -= bytes;
+            if share.get().calls == 0 {
+                share.remove();
+            }
+        }
     }
 
     /// Keeps nothing from now on. The clients of what was kept are told that nobody answers.
@@ -352,6 +400,16 @@ mod tests {
         room: usize,
         patience: Nanos,
     ) -> std::result::Result<LaterAnswer, Box<RestOfCall>> {
+        keep_for(kept, room, patience, None)
+    }
+
+    /// The same for a client of a grant.
+    fn keep_for(
+        kept: &Arc<KeptCalls>,
+        room: usize,
+        patience: Nanos,
+        grant: Option<&str>,
+    ) -> std::result::Result<LaterAnswer, Box<RestOfCall>> {
         let mut reply = vec![0xee; room];
         let mut writer = ReplyWriter::new(&mut reply, 2).unwrap();
         writer.put(1, &Answered::InDoubt);
@@ -361,7 +419,7 @@ mod tests {
             ended: turn(1, true),
             caller: KeptCaller {
                 keys: None,
-                grant: None,
+                grant: grant.map(Into::into),
             },
             patience,
         });
@@ -400,7 +458,7 @@ mod tests {
                 let call = kept.take_due(0).ok().unwrap();
                 let is_gone = !call.is_awaited();
                 match is_gone {
-                    true => kept.forget(KeptCall::bytes_of(&call.request, &call.reply)),
+                    true => kept.forget(KeptCall::bytes_of(&call.request, &call.reply), None),
                     false => kept.put_back(call),
                 }
                 is_gone
@@ -411,6 +469,28 @@ mod tests {
             kept.end();
             assert!(matches!(kept.take_due(u64::MAX), Err(None)));
             assert!(keep(&kept, room, 1_000_000).is_err());
+        }
+    }
+
+    #[test]
+    fn no_grant_keeps_others_from_room_or_turns() {
+        for (room, most) in [
+            (24, MOST_CALLS / 2),
+            (1 << 20, (32 << 20) / ((1 << 20) + 100)),
+        ] {
+            let kept = Arc::<KeptCalls>::default();
+            let keep = |grant| keep_for(&kept, room, 1_000_000, Some(grant));
+            let mut held: Vec<_> = (0..most).map(|_| keep("many").ok().unwrap()).collect();
+            assert!(keep("many").is_err());
+            held.push(keep("one").ok().unwrap());
+            // Their turns come one after the other.
+            let mut of_one = 0;
+            for _ in 0..10 {
+                let call = kept.take_due(0).ok().unwrap();
+                of_one += u32::from(call.rest.caller.grant() == Some("one"));
+                kept.put_back(call);
+            }
+            assert_eq!(of_one, 5);
         }
     }
 

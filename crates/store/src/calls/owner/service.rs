@@ -440,6 +440,7 @@ impl Handler for CallService {
             Err(next) => return next,
         };
         let bytes = KeptCall::bytes_of(&call.request, &call.reply);
+        let grant = call.rest.caller.grant.clone();
         if !call.is_awaited() {
             drop(call);
         } else if call.is_overdue(now) {
@@ -464,7 +465,7 @@ impl Handler for CallService {
                 Err(status) => call.refuse(status),
             }
         }
-        self.kept.forget(bytes);
+        self.kept.forget(bytes, grant);
         Some(now)
     }
 
