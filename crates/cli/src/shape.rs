@@ -88,6 +88,8 @@ pub struct SchemeShape {
     pub table_bytes: u64,
     /// Whether its memory comes from the pool of its node, as it grows.
     pub pooled: bool,
+    /// Bytes of that memory that no other table takes.
+    pub reserve_bytes: u64,
 }
 
 impl SchemeShape {
@@ -193,6 +195,7 @@ impl SchemeShape {
             heap_bytes,
             table_bytes: u64::try_from(scheme.table_bytes()).unwrap_or(u64::MAX),
             pooled: scheme.is_pooled(),
+            reserve_bytes: scheme.reserve_bytes(),
         }
     }
 
@@ -221,6 +224,7 @@ impl SchemeShape {
             slots,
             heap_bytes: counts.heap_bytes,
             table_bytes: parts.iter().map(|part| part.table_bytes).sum(),
+            reserve_bytes: self.reserve_bytes.saturating_mul(parts.len() as u64),
             detail: self.detail.of_partitions(parts.len() as u64),
             ..self
         }
@@ -238,6 +242,7 @@ impl SchemeShape {
             slots: shape.slots.saturating_mul(nodes),
             heap_bytes: shape.heap_bytes.saturating_mul(nodes),
             table_bytes: shape.table_bytes.saturating_mul(nodes),
+            reserve_bytes: shape.reserve_bytes.saturating_mul(nodes),
             detail: shape.detail.of_partitions(nodes),
             ..shape
         }
@@ -305,6 +310,10 @@ impl SchemeShape {
                 None => "",
             },
             match self.pooled {
+                true if self.reserve_bytes > 0 => format!(
+                    "memory of its node's as it grows, of which {} are kept for it",
+                    output::sized(self.reserve_bytes)
+                ),
                 true => "memory of its node's as it grows".into(),
                 false => output::sized(self.table_bytes),
             },
@@ -330,6 +339,9 @@ pub fn described(name: &str, shape: &SchemeShape) -> Value {
     });
     if let Some(evicting) = shape.evicting {
         object["evict"] = evicting.name().into();
+    }
+    if shape.pooled {
+        object["reserve_bytes"] = shape.reserve_bytes.into();
     }
     match shape.detail {
         SchemeDetail::Nothing => {}

@@ -221,7 +221,12 @@ impl Leased {
         }
         let catalog = Catalog::new(&self.inner, node).ok()?;
         let of_node = |pooled: &&Rc<Pooled>| pooled.segments.list.node == node;
-        let tag = self.pooled.borrow().iter().find(of_node).map(|of| of.tag);
+        let tag = self
+            .pooled
+            .borrow()
+            .iter()
+            .find(of_node)
+            .map(|of| of.claim.tag);
         let left = catalog.memory_left(tag).await.ok();
         // From when it is known: over a slow link the look itself takes longer than that.
         self.left.borrow_mut().insert(node, (self.now(), left));
@@ -278,7 +283,7 @@ impl Leased {
         let Ok(catalog) = Catalog::new(&self.inner, pooled.segments.list.node) else {
             return Ok(false);
         };
-        let (pool, of) = (catalog.pool(), (pooled.tag, number));
+        let (pool, of) = (catalog.pool(), (pooled.claim, number));
         for _ in 0..ATTEMPTS {
             if pooled.is_leased() {
                 // So that the table was seen lately.

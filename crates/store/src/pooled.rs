@@ -7,7 +7,7 @@
 //! table had been dropped.
 
 use crate::catalog::TableRecord;
-use crate::catalog::pool::segments_of;
+use crate::catalog::pool::{Claim, segments_of};
 use crate::lease::held::{Lease, VerbAdmission};
 use farslot_fabric::{
     AnyEndpoint, AnyPosted, Buffer, Completion, Endpoint, FabricError, InPlace, Nanos, NodeId,
@@ -22,7 +22,7 @@ const LIST_READ: u64 = 512;
 /// A table that is made of segments.
 pub(crate) struct Pooled {
     pub(crate) segments: Segments,
-    pub(crate) tag: u64,
+    pub(crate) claim: Claim,
     pub(crate) id: u64,
     /// Of all but the owner's own endpoint, which sees before every call that the table is there.
     lease: Option<Lease>,
@@ -71,7 +71,7 @@ impl Pooled {
         Some(Self {
             known: RefCell::new(vec![0; segments.count() as usize]),
             segments,
-            tag: record.tag,
+            claim: Claim::of(record),
             id: record.id,
             lease: since.map(|since| Lease::of_table(node, record, since)),
             version: Cell::new(0),

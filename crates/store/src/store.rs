@@ -249,7 +249,7 @@ impl Store {
         let on_restart = options.on_restart;
         let options = options.clone().seeded(self.0.seeds.next());
         let options = if options.is_pooled() {
-            options
+            options.for_pools(nodes)
         } else if options.is_by_memory() {
             options.for_memory(self.largest_free()?)
         } else if nodes > 1 {

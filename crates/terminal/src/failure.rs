@@ -203,7 +203,7 @@ fn hint_for(error: &StoreError, at: &str) -> Option<String> {
             format!("use another name, or see what is there: farslot -a {at} stat")
         }
         StoreError::OutOfMemory { .. } => {
-            "ask for less (--capacity, --max-key, --max-value, --heap), or serve more: \
+            "ask for less (--capacity, --max-key, --max-value, --heap, --reserve-bytes), or serve more: \
              farslot serve --memory"
                 .into()
         }

@@ -76,6 +76,10 @@ pub struct TableArgs {
     /// size; of a table without a capacity all that its node has]
     #[arg(long, value_name = "SIZE")]
     pub heap: Option<ByteSize>,
+    /// Memory that no other table takes, however full its node is; of a table without a capacity.
+    /// Over several nodes each keeps an equal part [default: none]
+    #[arg(long, value_name = "SIZE")]
+    pub reserve_bytes: Option<ByteSize>,
     /// The hash function
     #[arg(long, value_name = "HASH", default_value = "xxh3", value_parser = choice::of(HashKind::ALL, HashKind::name, hash_help))]
     pub hash: HashKind,
@@ -162,6 +166,7 @@ impl TableArgs {
             slots: self.slots,
             inline_bytes: self.inline_bytes,
             heap: self.heap.map(|heap| heap.as_u64()),
+            reserve_bytes: self.reserve_bytes.map(|bytes| bytes.as_u64()),
             hash: self.hash,
             on_restart: self.on_restart,
         }

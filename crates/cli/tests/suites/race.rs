@@ -172,3 +172,18 @@ fn a_cache_forgets_and_says_so() {
         );
     }
 }
+
+#[test]
+fn memory_that_no_other_table_takes_is_shown_and_refused_where_there_is_less() {
+    let node = Node::start();
+    let made = node.json(["create", "kept", "--reserve-bytes", "2MiB"]);
+    assert_eq!(made["reserve_bytes"], 2 << 20);
+    assert_eq!(node.json(["stat", "kept"])["reserve_bytes"], 2 << 20);
+    let shown = String::from_utf8(node.ok(["stat", "kept"])).unwrap();
+    assert!(shown.contains("2.0 MiB are kept for it"), "{shown}");
+    let large = node.run(["create", "large", "--reserve-bytes", "1TiB"]);
+    assert_fails(&large, 1, &["1099511627776 bytes", "--reserve-bytes"]);
+    let sized = ["create", "s", "-c", "9", "--reserve-bytes", "2MiB"];
+    let refused = "--reserve-bytes 2097152 is not possible: not with --capacity";
+    assert_fails(&node.run(sized), 2, &[refused]);
+}

@@ -117,6 +117,7 @@ impl RaceOptions {
             evicting: None,
             segment: 0,
             most_heap: None,
+            reserve: 0,
         };
         layout.check()?;
         Ok(layout)
@@ -158,6 +159,10 @@ pub struct RaceLayout {
     /// Bytes that its heap may have at most, of one that is made of segments, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_heap: Option<u64>,
+    /// Bytes of memory that no other table takes, of one that is made of segments: whoever shares
+    /// out the segments sees to that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reserve: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
@@ -249,6 +254,10 @@ impl RaceLayout {
                 );
                 return Err(bad_option("segment bytes", self.segment, limit));
             }
+        }
+        if self.reserve > 0 && self.segment == 0 {
+            let limit = "of a table that is made of segments";
+            return Err(bad_option("reserve bytes", self.reserve, limit));
         }
         if self.heap_bytes > LARGEST_HEAP {
             let limit = format!("at most {LARGEST_HEAP}");

@@ -81,6 +81,8 @@ class TableOptions(TypedDict, total=False):
     slots: Literal["word", "pair", "inline", "heap", "hybrid", "signatures"]
     inline_bytes: int
     heap: int
+    reserve_bytes: int
+    """Memory that no other table takes, of a table without a capacity."""
     hash: Literal["xxh3", "knuth"]
     on_restart: Literal["refuse", "recreate"]
     """Over several nodes: whether the keys of a node that came back empty fail, or are absent."""

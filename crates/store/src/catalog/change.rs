@@ -21,9 +21,7 @@ use super::lock::{Change, LONGEST_VERB};
 use super::parsing::{Entry, Is, MOST_MAP_BYTES, too_long};
 use super::pool::{self, draw_tag, pooled, segments_with};
 use super::record::{MapPlace, Partition, PartitionMap, Scheme, TableRecord};
-use super::region::{
-    Catalog, LEASE, MARK_AT, PUBLISHED, PUBLISHED_AT, catalog_bytes, most_tables, segment_bytes,
-};
+use super::region::{Catalog, LEASE, MARK_AT, PUBLISHED, PUBLISHED_AT, catalog_bytes, most_tables};
 use super::space;
 use crate::names::check_name;
 use crate::seeds::draw_id;
@@ -155,13 +153,24 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     /// Refuses a table that the memory has no room for, that of tables included that are gone.
-    pub(crate) async fn check_room(&self, table: &str, bytes: u128) -> Result<()> {
+    pub(crate) async fn check_room(&self, table: &str, scheme: &Scheme) -> Result<()> {
         let snapshot = self.snapshot_with_pool().await?;
+        let scheme = scheme.clone().in_region(self.region_bytes);
         let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
         let left = snapshot
             .extents()
             .filter(|extent| !retired.contains(extent));
-        self.place(table, left, &snapshot, bytes).map(drop)
+        self.place(table, left, &snapshot, scheme.table_bytes())?;
+        let (free, needed) = (self.free_in(&snapshot), self.bytes_of_pool(&scheme));
+        match needed <= free {
+            true => Ok(()),
+            false => Err(StoreError::OutOfMemory {
+                table: table.into(),
+                requested: needed.into(),
+                free,
+                total: self.total(),
+            }),
+        }
     }
 
     fn place(
@@ -445,23 +454,13 @@ impl<E: Endpoint> Change<'_, '_, E> {
             let retired = State::retired(entry.words.state);
             self.swap(catalog.entry_at(record.entry), retired, 0)
                 .await?;
-            return Err(self.no_segment(new.name));
+            return Err(self.no_segments(&record).await?);
         }
         let opened = State::opened(entry.words.state);
         self.must_swap(catalog.entry_at(record.entry), entry.words.state, opened)
             .await?;
         record.is_clearing = false;
         Ok(record)
-    }
-
-    /// The error where no segment is free.
-    pub(super) fn no_segment(&self, table: &str) -> StoreError {
-        StoreError::OutOfMemory {
-            table: table.into(),
-            requested: u128::from(segment_bytes(self.catalog.region_bytes)),
-            free: 0,
-            total: self.catalog.total(),
-        }
     }
 
     /// Finds a place for a table that no other has, and that none takes before it is published.

@@ -78,7 +78,7 @@ impl<E: Endpoint> Catalog<'_, E> {
                 None => change.make_zeros(record, record.scheme_bytes()).await?,
             }
             if !change.attach_first(record).await? {
-                return Err(change.no_segment(&record.name));
+                return Err(change.no_segments(record).await?);
             }
             let at = self.entry_at(entry.number);
             let word = entry.words.state;

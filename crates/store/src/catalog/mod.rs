@@ -55,6 +55,7 @@ mod reclaim;
 pub(crate) mod record;
 mod region;
 mod repair;
+mod reserve;
 mod space;
 mod telling;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! behind the entries | a word a segment |
 //! segment word | 1 | lost, 1 | drawn, 15 bits | table's tag, 31 bits | number in its list, 16 |
 //!              0 of one that is free and zeros, 1 of one that has parts of other tables
+//!              with the number 65535 of one that is kept for its table: see `reserve`
 //! ```
 //! A table takes a segment by a swap of its word, and then has its list name it by another; of two
 //! clients who do that for the same addresses one gives its segment back. Nobody holds the
@@ -17,12 +18,12 @@
 use super::lock::Change;
 use super::record::{Scheme, TableRecord};
 use super::region::{Catalog, LEASE, MOST_SEGMENTS, at, catalog_bytes, segment_bytes, segments_at};
+use crate::Result;
 use crate::no_room::MemoryLeft;
-use crate::{Result, StoreError};
 use farslot_fabric::tcp::TaggedBlocks;
 use farslot_fabric::{
-    Endpoint, EndpointExt, Nanos, NodeId, OwnerMemory, Piece, RegionId, RemoteAddr, Rights,
-    Segments, window,
+    Endpoint, EndpointExt, Nanos, NodeId, OwnerMemory, RegionId, RemoteAddr, Rights, Segments,
+    window,
 };
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -42,6 +43,9 @@ pub(super) const LOST: u64 = 1 << 62;
 /// What tells claims of the same segment for the same number apart.
 const DRAWN: u64 = ((1 << 15) - 1) << (NUMBER_BITS + TAG_BITS);
 
+/// The number in the word of a segment that is kept for a table: in no list.
+const KEPT: u64 = (1 << NUMBER_BITS) - 1;
+
 /// The most segments of a table's addresses: more than any region has, for slots and records have
 /// addresses apart.
 pub(super) const MOST_LISTED: u64 = 3 * MOST_SEGMENTS;
@@ -49,7 +53,7 @@ pub(super) const MOST_LISTED: u64 = 3 * MOST_SEGMENTS;
 /// Words that a look for a free segment reads at a time.
 const LOOK_AT: u64 = 512;
 /// Swaps of words under way at a time.
-const WIDTH: usize = 64;
+pub(super) const WIDTH: usize = 64;
 /// How often a look for one begins anew, where others are faster.
 const ATTEMPTS: usize = 64;
 
@@ -62,6 +66,33 @@ fn segments_of_region(region_bytes: u64) -> Range<u64> {
 /// A word of a segment that a table has.
 const fn word_of(tag: u64, number: u64) -> u64 {
     OF_TABLE | tag << NUMBER_BITS & TAG | number & ((1 << NUMBER_BITS) - 1)
+}
+
+/// The word of a segment that is kept for a table.
+pub(super) const fn kept_for(tag: u64) -> u64 {
+    word_of(tag, KEPT)
+}
+
+/// The number in the word of a segment.
+pub(super) const fn number_in(word: u64) -> u64 {
+    word & ((1 << NUMBER_BITS) - 1)
+}
+
+/// Whether a segment with this word is kept for the table that has it.
+pub(super) const fn is_kept(word: u64) -> bool {
+    word & (OF_TABLE | LOST | DRAWN) == OF_TABLE && number_in(word) == KEPT
+}
+
+/// The segments that are a table's at least, in whole ones of so many bytes.
+pub(super) fn reserve_of(record: &TableRecord) -> u64 {
+    let layout = pooled(&record.scheme);
+    layout.map_or(0, |layout| layout.reserve.div_ceil(layout.segment))
+}
+
+/// How many segments a table has beyond its reserve, by the words of all.
+pub(super) fn beyond_reserve(words: &[u64], record: &TableRecord) -> u64 {
+    let all = segments_with(words, record.tag).count() as u64;
+    all.saturating_sub(reserve_of(record))
 }
 
 /// The tag of the table that has the segment with this word.
@@ -131,6 +162,33 @@ pub(crate) fn pooled(scheme: &Scheme) -> Option<&farslot_index::race::RaceLayout
     }
 }
 
+/// How many segments are kept for a table, and how many others it has, by the words of all.
+#[cfg(test)]
+pub(crate) fn segments_of_table(words: &[u64], record: &TableRecord) -> (u64, u64) {
+    let own = segments_with(words, record.tag).map(|(_, word)| is_kept(word));
+    own.fold((0, 0), |(kept, others), is_kept| match is_kept {
+        true => (kept + 1, others),
+        false => (kept, others + 1),
+    })
+}
+
+/// Whose a segment becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Claim {
+    pub(crate) tag: u64,
+    /// Whether segments are kept for the table.
+    pub(crate) reserves: bool,
+}
+
+impl Claim {
+    pub(crate) fn of(record: &TableRecord) -> Self {
+        Self {
+            tag: record.tag,
+            reserves: reserve_of(record) > 0,
+        }
+    }
+}
+
 /// What became of a segment that a table was to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttachOutcome {
@@ -153,12 +211,18 @@ impl<E: Endpoint> Pool<'_, E> {
         segments_of_region(self.region_bytes)
     }
 
-    fn word_at(&self, segment: u64) -> RemoteAddr {
+    pub(super) fn word_at(&self, segment: u64) -> RemoteAddr {
         at(self.node, segments_at(self.region_bytes) + segment * 8)
     }
 
+    /// The segments that are free, by the words of all, from the region's end on.
+    pub(super) fn free_from_end(&self, words: &[u64]) -> impl Iterator<Item = u64> {
+        let all = self.segments().rev();
+        all.filter(|segment| words.get(*segment as usize) == Some(&0))
+    }
+
     /// The words of all segments of the region.
-    pub(super) async fn words(&self) -> Result<Vec<u64>> {
+    pub(crate) async fn words(&self) -> Result<Vec<u64>> {
         let mut words = Vec::new();
         let end = self.segments().end;
         for first in (0..end).step_by(LOOK_AT as usize) {
@@ -177,12 +241,20 @@ impl<E: Endpoint> Pool<'_, E> {
     pub(crate) async fn attach(
         &self,
         table: &Segments,
-        (tag, number): (u64, u64),
+        (claim, number): (Claim, u64),
         since: Nanos,
         from: &Cell<u64>,
     ) -> farslot_fabric::Result<AttachOutcome> {
-        let word = word_of(tag, number) | rand::random::<u64>() & DRAWN;
-        let Some(segment) = self.take(word, from).await? else {
+        let word = word_of(claim.tag, number) | rand::random::<u64>() & DRAWN;
+        let kept = kept_for(claim.tag);
+        let mut taken = None;
+        if claim.reserves {
+            taken = self.take(kept, word, &Cell::new(0)).await?;
+        }
+        if taken.is_none() {
+            taken = self.take(0, word, from).await?;
+        }
+        let Some(segment) = taken else {
             return Ok(AttachOutcome::NoneFree);
         };
         // Later the list may be another table's, and others may have taken the segment back: who
@@ -192,15 +264,23 @@ impl<E: Endpoint> Pool<'_, E> {
         }
         let list = table.word_at(number);
         if self.endpoint.compare_swap(list, 0, segment).await? != 0 {
-            // Another client was faster: nobody has used it.
+            // Another client was faster: nobody has used it. One that was free is kept too, for
+            // others may have freed one beyond the reserve since.
             let at = self.word_at(segment);
-            self.endpoint.compare_swap(at, word, 0).await?;
+            let unused = if claim.reserves { kept } else { 0 };
+            self.endpoint.compare_swap(at, word, unused).await?;
         }
         Ok(AttachOutcome::Done)
     }
 
-    /// Takes a free segment.
-    async fn take(&self, word: u64, from: &Cell<u64>) -> farslot_fabric::Result<Option<u64>> {
+    /// Takes a segment with this word: of one that is free, or kept for a table. It has another
+    /// `word` then.
+    async fn take(
+        &self,
+        unused: u64,
+        word: u64,
+        from: &Cell<u64>,
+    ) -> farslot_fabric::Result<Option<u64>> {
         let all = self.segments();
         if all.is_empty() {
             return Ok(None);
@@ -215,15 +295,15 @@ impl<E: Endpoint> Pool<'_, E> {
             let first = end.saturating_sub(LOOK_AT.min(left)).max(all.start);
             let bytes = (end - first) as usize * 8;
             let read = self.endpoint.read(self.word_at(first), bytes).await?;
-            let free = read.words().iter().rposition(|word| *word == 0);
+            let free = read.words().iter().rposition(|word| *word == unused);
             let Some(free) = free else {
                 left -= (end - first).min(left);
                 end = if first == all.start { all.end } else { first };
                 continue;
             };
             let segment = first + free as u64;
-            let seen = self.endpoint.compare_swap(self.word_at(segment), 0, word);
-            if seen.await? == 0 {
+            let at = self.word_at(segment);
+            if self.endpoint.compare_swap(at, unused, word).await? == unused {
                 from.set(segment);
                 return Ok(Some(segment));
             }
@@ -254,21 +334,6 @@ pub(super) fn segments_with(words: &[u64], tag: u64) -> impl Iterator<Item = (u6
     all.filter(move |(_, word)| tag_of(*word) == Some(tag))
 }
 
-/// The numbers of the segments that a table needs before it has a key.
-fn numbers_of_first(record: &TableRecord, table: &Segments) -> Vec<u64> {
-    let first = pooled(&record.scheme).map(farslot_index::race::RaceLayout::first_bytes);
-    let pieces = first.into_iter().flatten().map(|bytes| Piece {
-        from: RemoteAddr {
-            region: table.region,
-            offset: bytes.start,
-            ..table.list
-        },
-        len: (bytes.end - bytes.start) as usize,
-    });
-    let numbers = pieces.filter_map(|piece| table.numbers(piece));
-    numbers.flatten().collect()
-}
-
 impl<E: Endpoint> Catalog<'_, E> {
     /// The node's pool.
     pub(crate) const fn pool(&self) -> Pool<'_, E> {
@@ -285,11 +350,10 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// What the fabric says.
     pub(crate) async fn memory_left(&self, tag: Option<u64>) -> Result<MemoryLeft> {
         let pool = self.pool();
-        let (words, all) = (pool.words().await?, pool.segments());
+        let words = pool.words().await?;
         let segment = segment_bytes(self.region_bytes);
         let own = tag.map_or(0, |tag| segments_with(&words, tag).count());
-        let of_tables = words.iter().skip(all.start as usize);
-        let free = of_tables.filter(|word| **word == 0).count();
+        let free = pool.free_from_end(&words).count();
         Ok(MemoryLeft {
             table: own as u64 * segment,
             total: self.total(),
@@ -392,56 +456,6 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let unowned = unowned
             .filter(|(_, word)| tag_of(*word).is_some_and(|tag| tag == 0 || !tags.contains(&tag)));
         Ok(self.free(unowned).await? | is_any)
-    }
-
-    /// Makes a table empty that nobody has open: of its segments those that it needs before it has
-    /// a key stay, as zeros.
-    pub(super) async fn empty_segments(&self, record: &TableRecord) -> Result<()> {
-        let Some(table) = segments_of(self.catalog.node, record) else {
-            return Ok(());
-        };
-        let first = numbers_of_first(record, &table);
-        let words = self.catalog.pool().words().await?;
-        let mut freed = Vec::new();
-        let bytes = table.bytes();
-        for (segment, word) in segments_with(&words, record.tag) {
-            self.show().await?;
-            let number = word & ((1 << NUMBER_BITS) - 1);
-            let at = table.word_at(number);
-            let listed = self.catalog.endpoint.read(at, 8).await?.words()[0];
-            if listed == segment && first.contains(&number) {
-                self.make_zeros_of(segment * bytes..(segment + 1) * bytes)
-                    .await?;
-                continue;
-            }
-            if listed == segment {
-                self.swap(at, segment, 0).await?;
-            }
-            freed.push((segment, word));
-        }
-        self.free(freed.into_iter()).await.map(drop)
-    }
-
-    /// Has a table have the memory that it needs before it has a key; false if there is not enough.
-    pub(super) async fn attach_first(&self, record: &TableRecord) -> Result<bool> {
-        let Some(table) = segments_of(self.catalog.node, record) else {
-            return Ok(true);
-        };
-        let (pool, from) = (self.catalog.pool(), Cell::new(0));
-        for number in numbers_of_first(record, &table) {
-            self.show().await?;
-            let listed = self.catalog.endpoint.read(table.word_at(number), 8).await?;
-            if listed.words()[0] != 0 {
-                continue;
-            }
-            let (of, since) = ((record.tag, number), self.shown_at());
-            match pool.attach(&table, of, since, &from).await? {
-                AttachOutcome::Done => {}
-                AttachOutcome::NoneFree => return Ok(false),
-                AttachOutcome::Late => return Err(StoreError::ChangeCancelled),
-            }
-        }
-        Ok(true)
     }
 }
 

@@ -4,13 +4,14 @@
 //! which no page is anybody's ([`Heap::withdraw`]). Their lists forget them, the tables' versions
 //! are counted up, so that clients who know where they lay forget it too; and when these must have
 //! looked, the segments are made zeros and are free. So come back those as well that clients took
-//! who died before any list named them.
+//! who died before any list named them. What a table's reserve lacks is kept for it then, and not
+//! free.
 
 use super::change::GRACE;
 use super::entry::VERSIONS_AT;
 use super::listing::CatalogSnapshot;
 use super::lock::Change;
-use super::pool::{segments_of, segments_with};
+use super::pool::{Claim, beyond_reserve, is_kept, segments_of, segments_with};
 use super::record::TableRecord;
 use super::region::{Catalog, segment_bytes};
 use crate::Result;
@@ -39,6 +40,8 @@ struct Giving<E> {
     /// Nothing if no more is taken.
     heap: Option<Heap<E>>,
     withdrawn: Vec<Withdrawal>,
+    /// Segments with their words that no list names.
+    lost: Vec<(u64, u64)>,
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
@@ -66,8 +69,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     }
 
     fn has_free(&self, words: &[u64]) -> bool {
-        let mut all = self.pool().segments();
-        all.any(|segment| words.get(segment as usize) == Some(&0))
+        self.pool().free_from_end(words).next().is_some()
     }
 }
 
@@ -81,7 +83,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
         let mut left = MOST_TAKEN / segment_bytes(self.catalog.region_bytes);
         left = left.max(FEWEST_TAKEN);
         let part = if scope == ReclaimScope::Ahead { 2 } else { 1 };
-        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
         for (_, record) in snapshot.tables() {
             let Some(segments) = segments_of(self.catalog.node, record) else {
                 continue;
@@ -89,46 +91,31 @@ impl<E: Endpoint> Change<'_, '_, E> {
             self.show().await?;
             let list = self.list_of(&segments).await?;
             let of_table = segments_with(&snapshot.segments, record.tag);
-            let unlisted: Vec<_> = of_table.filter(|(of, _)| !list.contains(of)).collect();
-            let heap = heap_of(record).filter(|_| left > 0);
+            let unlisted = of_table.filter(|(of, word)| !is_kept(*word) && !list.contains(of));
             let mut of = Giving {
                 record: record.clone(),
                 segments,
-                heap,
+                heap: heap_of(record).filter(|_| left > 0),
                 withdrawn: Vec::new(),
+                lost: unlisted.collect(),
             };
             if let Some(heap) = &of.heap {
                 // A table that is damaged, or was dropped just now, keeps what it has.
                 of.withdrawn = heap.withdraw(left, part).await.unwrap_or_default();
-                left -= of.withdrawn.len() as u64;
+                // Its reserve stays its own.
+                let others = beyond_reserve(&snapshot.segments, record);
+                left -= others.min(of.withdrawn.len() as u64);
             }
-            if !of.withdrawn.is_empty() || !unlisted.is_empty() {
-                self.count_version(&of.record, true).await?;
-                let taken = self.forget_segments(&of).await?;
-                let words = self.catalog.pool().words().await?;
-                let segments = segments_with(&words, of.record.tag);
-                let segments = segments.filter(|(segment, _)| taken.contains(segment));
-                // Whoever dies now leaves them as others that no list names.
-                for segment in segments.collect::<Vec<_>>().into_iter().chain(unlisted) {
-                    let marked = self.mark_lost(segment).await?;
-                    lost.extend(marked.map(|marked| (of.segments, marked)));
-                }
-                self.count_version(&of.record, false).await?;
-            }
+            self.lose(&mut of).await?;
             all.push(of);
         }
-        if !lost.is_empty() {
+        if all.iter().any(|of| !of.lost.is_empty()) {
             self.wait(GRACE).await?;
         }
-        let mut freed = Vec::new();
-        for (segments, segment) in lost {
-            // Its client may have been about to name it.
-            match self.list_of(&segments).await?.contains(&segment.0) {
-                true => self.is_found(segment).await?,
-                false => freed.push(segment),
-            }
+        let mut is_any = false;
+        for of in &all {
+            is_any |= self.give_back_lost(of).await?;
         }
-        let is_any = self.free(freed.into_iter()).await?;
         for of in all {
             for withdrawal in of.withdrawn {
                 if let Some(heap) = &of.heap {
@@ -138,6 +125,47 @@ impl<E: Endpoint> Change<'_, '_, E> {
             }
         }
         Ok(is_any)
+    }
+
+    /// Has a table's list forget what it gives back, and marks that as lost, and what the list did
+    /// not name before.
+    async fn lose<H: Endpoint>(&self, of: &mut Giving<H>) -> Result<()> {
+        let unlisted = std::mem::take(&mut of.lost);
+        if of.withdrawn.is_empty() && unlisted.is_empty() {
+            return Ok(());
+        }
+        self.count_version(&of.record, true).await?;
+        let taken = self.forget_segments(of).await?;
+        let words = self.catalog.pool().words().await?;
+        let segments = segments_with(&words, of.record.tag);
+        let segments = segments.filter(|(segment, _)| taken.contains(segment));
+        // Whoever dies now leaves them as others that no list names.
+        for segment in segments.chain(unlisted) {
+            of.lost.extend(self.mark_lost(segment).await?);
+        }
+        self.count_version(&of.record, false).await
+    }
+
+    /// Gives back what a table has lost, and what is kept for it beyond its reserve; whether there
+    /// was any.
+    async fn give_back_lost<H: Endpoint>(&self, of: &Giving<H>) -> Result<bool> {
+        let mut back = Vec::new();
+        if !of.lost.is_empty() {
+            let list = self.list_of(&of.segments).await?;
+            for lost in &of.lost {
+                // Its client may have been about to name it.
+                match list.contains(&lost.0) {
+                    true => self.is_found(*lost).await?,
+                    false => back.push(*lost),
+                }
+            }
+        }
+        if Claim::of(&of.record).reserves {
+            let words = self.catalog.pool().words().await?;
+            let own = segments_with(&words, of.record.tag);
+            back.extend(own.filter(|(_, word)| is_kept(*word)));
+        }
+        self.give_back(&of.record, back).await
     }
 
     /// The words of a table's list.

@@ -92,6 +92,16 @@ impl Scheme {
         matches!(self, Self::Race(layout) if layout.most_heap.is_some())
     }
 
+    /// Bytes of its node's memory that no other table takes, beside what it has
+    /// ([`TableOptions::reserve_bytes`](crate::TableOptions::reserve_bytes)).
+    #[must_use]
+    pub const fn reserve_bytes(&self) -> u64 {
+        match self {
+            Self::Race(layout) => layout.reserve,
+            _ => 0,
+        }
+    }
+
     /// Bytes of its node's memory that a table takes which holds so much.
     #[must_use]
     pub fn bytes_with(&self, counts: &Occupancy) -> u64 {

@@ -91,6 +91,8 @@ pub struct TableOptions {
     organisation: Organisation,
     /// Whether the memory that there is decides how large it may become.
     by_memory: bool,
+    /// Bytes of its node's memory that no other table takes.
+    reserve: u64,
     /// Whether records may have a time to live.
     expiring: bool,
     /// Which records it forgets when it is full, if any.
@@ -134,6 +136,7 @@ impl TableOptions {
             hash: HashKind::Xxh3,
             organisation: Organisation::Linear,
             by_memory: false,
+            reserve: 0,
             expiring: false,
             evicting: None,
             seed: None,
@@ -405,6 +408,30 @@ impl TableOptions {
         self
     }
 
+    /// Bytes of memory that no other table takes: the table can always come to have so many, its
+    /// slots included, however full its node is. It is for tables without a capacity, which share
+    /// their node's memory; others have all of theirs from the start. The bytes are whole segments
+    /// of the node's memory. Of a table over several nodes each keeps an equal part. A node that has
+    /// less to give refuses the table ([`StoreError::OutOfMemory`](crate::StoreError)).
+    ///
+    /// ```
+    /// # use farslot::{Store, TableOptions};
+    /// # fn main() -> Result<(), farslot::StoreError> {
+    /// let store = Store::embedded()?;
+    /// let before = store.memory()?.free();
+    /// store.create("orders", &TableOptions::default().reserve_bytes(8 << 20))?;
+    /// assert!(store.memory()?.free() <= before - (8 << 20));
+    /// store.drop_table("orders")?;
+    /// assert_eq!(store.memory()?.free(), before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn reserve_bytes(mut self, bytes: u64) -> Self {
+        self.reserve = bytes;
+        self
+    }
+
     /// The hash function.
     ///
     /// ```
@@ -444,6 +471,15 @@ impl TableOptions {
     /// Whether its memory is taken from the pool of its node as it grows.
     pub(crate) const fn is_pooled(&self) -> bool {
         self.by_memory && matches!(self.organisation, Organisation::Race(_))
+    }
+
+    /// The same for each of so many nodes, of a table whose memory comes from their pools: what they
+    /// keep for it they keep in equal parts.
+    pub(crate) fn for_pools(self, nodes: u16) -> Self {
+        Self {
+            reserve: self.reserve.div_ceil(nodes.max(1).into()),
+            ..self
+        }
     }
 
     /// Whether it is of a scheme whose tables lie on one node.

@@ -28,6 +28,10 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn scheme(&self) -> Result<Scheme> {
+        if self.reserve > 0 && !self.is_pooled() {
+            let limit = "for RACE tables without a capacity, which share their node's memory";
+            return Err(bad_option("reserve bytes", self.reserve, limit));
+        }
         if self.evicting.is_some() {
             return self.evicting_scheme();
         }
@@ -41,6 +45,7 @@ impl TableOptions {
             Organisation::Race(shape) if self.is_pooled() => {
                 let mut layout = self.race_layout(shape)?;
                 layout.most_heap = self.sizing.heap_bytes;
+                layout.reserve = self.reserve;
                 // Of the smallest pool: its sizes are those of the one that it comes to.
                 Scheme::Race(layout.in_pool(SMALLEST_SEGMENT, SMALLEST_SEGMENT))
             }

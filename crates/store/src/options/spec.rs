@@ -65,6 +65,8 @@ pub struct TableSpec {
     pub inline_bytes: Option<u32>,
     /// Bytes for records out of band: [`TableOptions::heap_bytes`].
     pub heap: Option<u64>,
+    /// Bytes of memory that no other table takes: [`TableOptions::reserve_bytes`].
+    pub reserve_bytes: Option<u64>,
     /// The hash function.
     pub hash: HashKind,
     /// What becomes of the keys of a node that came back empty: [`TableOptions::on_restart`].
@@ -167,6 +169,9 @@ impl TableSpec {
                 return Err(bad_option(option, size, format!("not with {other}")));
             }
         }
+        if let (Some(bytes), Some(_)) = (self.reserve_bytes, self.capacity) {
+            return Err(bad_option("reserve_bytes", bytes, "not with capacity"));
+        }
         if self.filter && !self.perfect {
             return Err(bad_option("filter", true, "only with perfect"));
         }
@@ -250,6 +255,9 @@ impl TableSpec {
         }
         if let Some(heap) = self.heap {
             options = options.heap_bytes(heap);
+        }
+        if let Some(bytes) = self.reserve_bytes {
+            options = options.reserve_bytes(bytes);
         }
         if self.multi_key {
             options = options.multi_key();
@@ -374,6 +382,12 @@ mod tests {
                     .expiring(true),
             ),
             (
+                "heap=4MiB reserve_bytes=1MiB",
+                TableOptions::default()
+                    .heap_bytes(4 << 20)
+                    .reserve_bytes(1 << 20),
+            ),
+            (
                 "evict=expiring max_key=16 max_value=1KiB",
                 TableOptions::default()
                     .evicting(Evicting::Expiring)
@@ -416,6 +430,7 @@ mod tests {
                 "capacity = \"99999999999999999999K\" is not possible: a number",
             ),
             ("key_size=8 max_key=8", "not with max_key"),
+            ("capacity=1 reserve_bytes=1", "not with capacity"),
             ("capacity=1 key_size=5GiB", "of at most 32 bits"),
             ("scheme=chained", "needs a capacity"),
             ("scheme=oak capacity=1", "linear, cuckoo"),

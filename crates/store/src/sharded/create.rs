@@ -177,17 +177,16 @@ async fn check_all<E: Endpoint>(
     new: &NewTable<'_>,
     reclaim: impl AsyncFn(NodeId) -> bool,
 ) -> Result<Vec<u64>> {
-    let most = new.schemes.iter().map(Scheme::table_bytes).max();
     let checks = ask_all(endpoint, nodes, async |catalog| {
         let listing = catalog.listing().await?;
         if listing.find(new.name)?.is_some() {
             let name = new.name.into();
             return Err(StoreError::TableExists { name });
         }
-        let bytes = most.unwrap_or(0);
-        let room = match catalog.check_room(new.name, bytes).await {
+        let scheme = &new.schemes[usize::from(catalog.node().0)];
+        let room = match catalog.check_room(new.name, scheme).await {
             Err(StoreError::OutOfMemory { .. }) if reclaim(catalog.node()).await => {
-                catalog.check_room(new.name, bytes).await
+                catalog.check_room(new.name, scheme).await
             }
             room => room,
         };

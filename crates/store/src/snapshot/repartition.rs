@@ -19,11 +19,15 @@ pub(super) fn over(
     let (key, value) = scheme.stored_sizes();
     let record = (key.most() + value.most()) as u64;
     let share = |all: u64, largest| partition_share(all.saturating_mul(partitions), largest, nodes);
-    let scheme = resized(
+    let mut scheme = resized(
         scheme,
         |number| share(number, 1),
         |bytes| share(bytes, record),
     )?;
+    if let Scheme::Race(layout) = &mut scheme {
+        let all = layout.reserve.saturating_mul(partitions);
+        layout.reserve = all.div_ceil(nodes.max(1).into());
+    }
     Ok((slots, vec![scheme; nodes.into()]))
 }
 

@@ -25,6 +25,7 @@ mod prefixes;
 #[path = "../../../fabric/tests/common/raw.rs"]
 #[allow(dead_code, reason = "not every program that has it uses all of it")]
 mod raw;
+mod reserve;
 mod several_nodes;
 mod several_nodes_model;
 mod slow_link;

@@ -4,8 +4,10 @@
 use super::super::drop_table;
 use super::*;
 use crate::calls::owner::registry::serve_simulated;
-use crate::catalog::{Catalog, table_at};
+use crate::catalog::pool::{segments_of, segments_of_table};
+use crate::catalog::{Catalog, ReclaimScope, table_at};
 use crate::{ErrorKind, TableRecord};
+use farslot_index::race::SMALLEST_SEGMENT;
 use farslot_index::{AnyIndex, IndexExt};
 use std::collections::BTreeMap;
 
@@ -16,9 +18,13 @@ const USERS: u64 = 3;
 /// Keys of a user in a table.
 const OWN_KEYS: u64 = 40;
 
+/// Segments that no other takes, of the second table.
+const RESERVE: u64 = 8;
+
 /// With few addresses where the heap is limited, so that these are used again.
-fn shared(is_limited: bool) -> Scheme {
+fn shared(is_limited: bool, reserve: u64) -> Scheme {
     let options = TableOptions::default().expiring(false);
+    let options = options.reserve_bytes(reserve * SMALLEST_SEGMENT);
     let options = if is_limited {
         options.heap_bytes(1 << 20)
     } else {
@@ -162,6 +168,23 @@ async fn user(endpoint: Rc<Leased>, number: u64, seed: u64) -> User {
     user
 }
 
+/// No other table has taken what is the second one's, and nothing of that is lost, whoever died:
+/// when all is taken back that tables do not need, its list names the rest.
+async fn has_its_reserve(endpoint: &Rc<Leased>, seed: u64) {
+    let catalog = Catalog::new(&**endpoint, NodeId(0)).unwrap();
+    let (record, _) = opened(endpoint, NAMES[1]).await.unwrap();
+    let segments = segments_of(NodeId(0), &record).unwrap();
+    let before = segments_of_table(&catalog.pool().words().await.unwrap(), &record);
+    assert!(before.0 + before.1 >= RESERVE, "seed {seed}: {before:?}");
+    endpoint.reclaim(NodeId(0), ReclaimScope::All).await;
+    let (kept, claimed) = segments_of_table(&catalog.pool().words().await.unwrap(), &record);
+    let list = endpoint.read(segments.list, segments.count() as usize * 8);
+    let list = list.await.unwrap();
+    let listed = list.words().iter().filter(|word| **word != 0).count() as u64;
+    assert_eq!(claimed, listed, "seed {seed}");
+    assert_eq!(kept, RESERVE.saturating_sub(claimed), "seed {seed}");
+}
+
 fn run_seeds(seeds: std::ops::Range<u64>) -> Seen {
     let mut all = Seen::default();
     for seed in seeds {
@@ -172,11 +195,9 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Seen {
         let mut simulation = Simulation::new(world.clone());
         simulation.spawn_client(async move |endpoint| {
             let catalog = Catalog::new(&*endpoint, NodeId(0)).unwrap();
-            for name in NAMES {
-                catalog
-                    .create(name, shared(seed % 2 == 0), None)
-                    .await
-                    .unwrap();
+            for (name, reserve) in NAMES.into_iter().zip([0, RESERVE]) {
+                let scheme = shared(seed % 2 == 0, reserve);
+                catalog.create(name, scheme, None).await.unwrap();
             }
         });
         run(&mut simulation, seed);
@@ -219,6 +240,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Seen {
                     }
                 }
             }
+            has_its_reserve(&endpoint, seed).await;
             for name in NAMES {
                 drop_table(&*endpoint, &one_node(), name).await.unwrap();
             }
