@@ -188,7 +188,7 @@ impl TableArgs {
     }
 }
 
-/// The error of an option, with the name of its flag.
+/// The error of an option, with the name of its flag, and of another that it goes with or does not.
 fn of_flag(error: StoreError) -> Failure {
     match error {
         StoreError::Index(IndexError::BadOption {
@@ -196,12 +196,17 @@ fn of_flag(error: StoreError) -> Failure {
             value,
             limit,
         }) => {
-            let flag = option.replace('_', "-");
+            let flag = |option: &str| format!("--{}", option.replace('_', "-"));
+            let limit = match limit.split_once(" with ") {
+                Some((how @ ("not" | "only"), other)) => format!("{how} with {}", flag(other)),
+                _ => limit,
+            };
             let value = match &*value {
                 "true" => String::new(),
                 value => format!(" {value}"),
             };
-            Failure::Usage(format!("--{flag}{value} is not possible: {limit}"))
+            let flag = flag(option);
+            Failure::Usage(format!("{flag}{value} is not possible: {limit}"))
         }
         error => error.into(),
     }

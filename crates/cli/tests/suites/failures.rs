@@ -98,6 +98,10 @@ fn what_the_store_refuses_is_1_and_changes_nothing() {
         &["create", "h", "-c", "5", "--heap", "1"],
         &["a record of 17 bytes", "another heap (--heap)"],
     );
+    cannot_be(
+        &["create", "k", "--key-size", "8", "--max-key", "9"],
+        &["--key-size 8 is not possible: not with --max-key"],
+    );
     fails(
         &["get", "u", "k"],
         &["no table \"u\"", "has t", "create u --capacity"],

@@ -98,7 +98,11 @@ fn each_key_has_one_slot_with_a_perfect_hash() {
     let linear = node.run(["create", "l", "-c", "9", "--perfect"]);
     assert_fails(&linear, 2, &["--perfect is not possible", "scheme sealed"]);
     let alone = node.run(["create", "l", "-c", "9", "--scheme", "sealed", "--filter"]);
-    assert_fails(&alone, 2, &["--filter is not possible: only with perfect"]);
+    assert_fails(
+        &alone,
+        2,
+        &["--filter is not possible: only with --perfect"],
+    );
 }
 
 #[test]
