@@ -23,7 +23,9 @@ pub(super) const WORDS_BYTES: usize = 32;
 pub(super) const ID_AT: u64 = 8;
 /// Byte of the count of versions in an entry, behind the id word.
 pub(super) const VERSIONS_AT: u64 = 16;
-const _: () = assert!(VERSIONS_AT == ID_AT + 8);
+/// And the one that says which bucket its name belongs to: see [`EntryWords::place_of`].
+pub(super) const PLACE_AT: u64 = 24;
+const _: () = assert!(VERSIONS_AT == ID_AT + 8 && PLACE_AT == VERSIONS_AT + 8);
 /// The most bytes of a record: with its words an entry has 1 KiB.
 pub(super) const MOST_RECORD: usize = 1024 - WORDS_BYTES;
 /// Entries among which a name's is, as long as one of them is free when it is made.

@@ -17,25 +17,25 @@ use std::task::Poll;
 
 const MIB: u64 = 1 << 20;
 
-fn store_of(bytes: u64) -> Store {
+pub(super) fn store_of(bytes: u64) -> Store {
     Store::open(&format!("sim://cx5-edr?seed=1&memory={bytes}B")).unwrap()
 }
 
-fn options() -> TableOptions {
+pub(super) fn options() -> TableOptions {
     TableOptions::new(8)
         .keys(FieldSize::Fixed(8))
         .values(FieldSize::Fixed(8))
 }
 
 /// Runs this with an endpoint of the store's node.
-fn with_endpoint<T>(store: &Store, work: impl AsyncFnOnce(&AnyEndpoint) -> T) -> T {
+pub(super) fn with_endpoint<T>(store: &Store, work: impl AsyncFnOnce(&AnyEndpoint) -> T) -> T {
     let limits = store.0.sessions.options.limits;
     let endpoint = Rc::new(store.0.fabric.endpoint(limits).unwrap());
     let executor: Executor<AnyEndpoint> = Executor::new(Rc::clone(&endpoint));
     executor.block_on(work(&endpoint))
 }
 
-async fn write(endpoint: &AnyEndpoint, to: RemoteAddr, bytes: &[u8]) {
+pub(super) async fn write(endpoint: &AnyEndpoint, to: RemoteAddr, bytes: &[u8]) {
     let bytes = endpoint.core().buffers.copy_of(bytes).unwrap();
     endpoint.write(to, bytes).await.unwrap();
 }
@@ -48,7 +48,7 @@ fn damage(store: &Store, entry: usize) {
 }
 
 /// What is listed for the sake of a name, and the READs and round trips that this takes.
-async fn found(endpoint: &AnyEndpoint, name: &str) -> (Result<Listing>, u64, u64) {
+pub(super) async fn found(endpoint: &AnyEndpoint, name: &str) -> (Result<Listing>, u64, u64) {
     let catalog = Catalog::new(endpoint, NodeId(0)).unwrap();
     let counted = || endpoint.core().counters.snapshot().operation(UPKEEP);
     let before = counted();

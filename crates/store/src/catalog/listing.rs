@@ -209,7 +209,12 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// which two are posted at once.
     pub(crate) async fn listing_for(&self, name: &str) -> Result<Listing> {
         if self.is_hidden() {
-            return self.listing().await;
+            let told = self.told(Some(name)).await?;
+            let mut entries = told.entries.iter();
+            return match entries.find_map(|entry| entry.open_table(name)) {
+                Some(table) => Ok(Listing::of_one(table.clone(), &told.header)),
+                None => self.listing().await,
+            };
         }
         let home = home_of(name, self.most_tables());
         let bucket = self.read_words(home..home + BUCKET);
@@ -229,7 +234,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// What a client reads that does not hold the catalog's lock.
     async fn steady_snapshot(&self) -> Result<CatalogSnapshot> {
         if self.is_hidden() {
-            return self.told().await;
+            return self.told(None).await;
         }
         let header = self.read_header().await?;
         let words = self.read_all_words().await?;
@@ -274,11 +279,8 @@ impl<E: Endpoint> Catalog<'_, E> {
             }
             let record = self.endpoint.read(self.record_at(number), MOST_RECORD);
             let entry = self.entry_of(number, words, &record.await?).await?;
-            if let Is::Table(record) = entry.is
-                && record.name == name
-                && entry.words.may_be(name)
-            {
-                return Ok(Some(record));
+            if let Some(table) = entry.open_table(name) {
+                return Ok(Some(table.clone()));
             }
         }
         Ok(None)
@@ -287,7 +289,7 @@ impl<E: Endpoint> Catalog<'_, E> {
     /// Reads all entries: whole while this client holds the catalog's lock.
     pub(super) async fn snapshot(&self) -> Result<CatalogSnapshot> {
         if self.is_hidden() {
-            return self.told().await;
+            return self.told(None).await;
         }
         let (header, words) = both(self.read_header(), self.read_all_words()).await;
         self.snapshot_of(header?, &words?).await

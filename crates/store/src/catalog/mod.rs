@@ -42,6 +42,8 @@
 mod change;
 mod clearing;
 #[cfg(test)]
+mod crowded_tests;
+#[cfg(test)]
 mod damage_tests;
 mod entry;
 #[cfg(test)]

@@ -59,6 +59,16 @@ pub(super) struct Entry {
     pub(super) is: Is,
 }
 
+impl Entry {
+    /// The table of that name, if it can be opened.
+    pub(super) fn open_table(&self, name: &str) -> Option<&TableRecord> {
+        match &self.is {
+            Is::Table(record) if record.name == name && self.words.may_be(name) => Some(record),
+            _ => None,
+        }
+    }
+}
+
 /// What an entry is.
 #[derive(Debug)]
 pub(super) enum Is {

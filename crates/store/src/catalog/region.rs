@@ -204,7 +204,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
         for _ in 0..reads {
             let since = self.endpoint.now();
             match self.is_hidden() {
-                true => drop(self.told_from(self.most_tables()).await?),
+                true => drop(self.told_from(self.most_tables(), None).await?),
                 false => drop(self.endpoint.read(self.at(LOCK_AT), 8).await?),
             }
             times.push(self.endpoint.now().saturating_sub(since));

@@ -11,12 +11,17 @@
 //!                                                   catalog
 //! of damage    nothing
 //! ```
+//! A client that looks for a table asks for those alone whose names have a part of its name's hash,
+//! by a word as the place of an entry: that part, and the first entry. Entries of others take the
+//! owner a word each, so one answer has it, however many tables there are. If the table is not in
+//! it, or may have been renamed, the client asks for all tables: by 0 in place of that part.
+//!
 //! An answer takes no more than a call's turn, so a client asks for the rest, from the entry on
 //! that the answer names. If the count is another by then, a table may have been renamed from an
 //! entry that comes later to one that came before: the client asks again for all. What comes is
 //! another's word, and believed as little as what stands in a catalog.
 
-use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
+use super::entry::{EntryWords, ID_AT, MOST_RECORD, PLACE_AT, State, WORDS_BYTES, closed};
 use super::listing::{CatalogSnapshot, MOST_READS};
 use super::parsing::{Entry, Is, damaged, entry_in};
 use super::record::TableRecord;
@@ -40,7 +45,7 @@ const MOST_VALUES: usize = 257;
 /// Bytes of the longest value that an answer must have room for: those of an entry and the head.
 pub(crate) const LONGEST_TOLD: usize = WORDS_BYTES + MOST_RECORD + HEAD_BYTES;
 
-/// The values of an answer of the owner, from the entry `first` on: of the tables that `is_open`
+/// The values of an answer of the owner who is `asked` for tables by a word, of those that `is_open`
 /// says are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of
 /// the values so far, the head counted; an entry adds a value of [`LONGEST_TOLD`] at most.
 ///
@@ -48,37 +53,44 @@ pub(crate) const LONGEST_TOLD: usize = WORDS_BYTES + MOST_RECORD + HEAD_BYTES;
 /// What the memory says.
 pub(crate) fn tables_from(
     memory: &dyn OwnerMemory,
-    first: u64,
+    asked: u64,
     is_open: impl Fn(&TableRecord) -> bool,
     may_go_on: impl Fn(usize, usize) -> bool,
 ) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
     for _ in 1..MOST_READS {
         let count = memory.load(PUBLISHED_AT)?;
-        let told = told_from(memory, first, &is_open, &may_go_on)?;
+        let told = told_from(memory, asked, &is_open, &may_go_on)?;
         if memory.load(PUBLISHED_AT)? == count {
             return Ok(told);
         }
     }
-    told_from(memory, first, &is_open, &may_go_on)
+    told_from(memory, asked, &is_open, &may_go_on)
 }
 
 /// The same, whatever is published meanwhile.
 fn told_from(
     memory: &dyn OwnerMemory,
-    first: u64,
+    asked: u64,
     is_open: impl Fn(&TableRecord) -> bool,
     may_go_on: impl Fn(usize, usize) -> bool,
 ) -> farslot_fabric::Result<Vec<(usize, Vec<u8>)>> {
     let mut entries = Vec::new();
     let mut bytes = HEAD_BYTES;
     let all = most_tables(memory.bytes());
-    let first = usize::try_from(first).map_or(all, |first| first.min(all));
-    let mut next = first;
+    let mut next = (asked as u32 as usize).min(all);
     // One entry at least, so that every answer comes to something.
-    while next < all && (next == first || may_go_on(bytes, entries.len() + 1)) {
-        if let Some(entry) = told_of(&entry_of(memory, next)?, &is_open) {
-            bytes += entry.len();
-            entries.push((next, entry));
+    let mut is_first = true;
+    while next < all {
+        let place = memory.load(entry_at(NodeId(0), next).offset + PLACE_AT)?;
+        if [0, place >> 32].contains(&(asked >> 32)) {
+            if !is_first && !may_go_on(bytes, entries.len() + 1) {
+                break;
+            }
+            is_first = false;
+            if let Some(entry) = told_of(&entry_of(memory, next)?, &is_open) {
+                bytes += entry.len();
+                entries.push((next, entry));
+            }
         }
         next += 1;
     }
@@ -239,10 +251,10 @@ fn told_of(entry: &Entry, is_open: impl Fn(&TableRecord) -> bool) -> Option<Vec<
 }
 
 impl<E: Endpoint> Catalog<'_, E> {
-    /// The catalog as far as the owner tells of it.
-    pub(super) async fn told(&self) -> Result<CatalogSnapshot> {
+    /// The catalog as far as the owner tells of it: of a name, the entries that may be its table's.
+    pub(super) async fn told(&self, name: Option<&str>) -> Result<CatalogSnapshot> {
         told_by(self.region_bytes, async |next| {
-            let answer = self.told_from(next).await?;
+            let answer = self.told_from(next, name).await?;
             let (head, entries) = taken_apart(answer, next, self.region_bytes)?;
             let [.., phase, _] = head;
             self.admit(phase, false)?;
@@ -251,10 +263,15 @@ impl<E: Endpoint> Catalog<'_, E> {
         .await
     }
 
-    /// What the owner answers who asks for the tables from an entry on.
-    pub(super) async fn told_from(&self, first: usize) -> Result<Vec<(usize, Value)>> {
-        self.ask(Question::Tables, first as u64, (MOST_VALUES, ROOM))
-            .await
+    /// What the owner answers who asks for the tables from an entry on, or for that of a name.
+    pub(super) async fn told_from(
+        &self,
+        first: usize,
+        name: Option<&str>,
+    ) -> Result<Vec<(usize, Value)>> {
+        let first = first as u32;
+        let asked = name.map_or(first.into(), |name| EntryWords::place_of(name, first));
+        self.ask(Question::Tables, asked, (MOST_VALUES, ROOM)).await
     }
 
     /// The map of the table with this id, of so many bytes.

@@ -9,9 +9,9 @@ use crate::catalog::pool::own_bytes;
 use crate::catalog::{LONGEST_TOLD, map_of, tables_from};
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 
-/// Answers who asks for tables, from an entry of the catalog on; returns the bytes of the reply.
+/// Answers who asks for tables by such a word; returns the bytes of the reply.
 pub(super) fn tables(
-    first: u64,
+    asked: u64,
     memory: &dyn OwnerMemory,
     now: Nanos,
     caller: &dyn Caller,
@@ -26,7 +26,7 @@ pub(super) fn tables(
     let may_go_on =
         |bytes, values| fits(bytes, values) && memory.now().is_none_or(|now| now < until);
     let is_open = |record: &TableRecord| is_open(record, caller, memory);
-    let entries = tables_from(memory, first, is_open, may_go_on);
+    let entries = tables_from(memory, asked, is_open, may_go_on);
     let entries = entries.map_err(|_| Status::NotServed)?;
     let mut writer = ReplyWriter::new(reply, entries.len()).ok_or(Status::Malformed)?;
     for (number, value) in &entries {
