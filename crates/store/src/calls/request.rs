@@ -37,8 +37,8 @@ pub enum Question {
     /// ([`Outcome::Changed`](farslot_index::Outcome)), rather than all of the table's bytes.
     Opened = 2,
     /// Say what there is to know of the tables that the caller may use, but for what their keys are
-    /// hashed by. In place of a table's id stands the number of the first entry that is asked for, and
-    /// above it a part of the hash of a name, or 0 for all tables.
+    /// hashed by. In place of a table's id stands the number of the first entry that is asked for,
+    /// and above it a part of the hash of a name, or 0 for all tables.
     Tables = 3,
     /// Say how the keys of a table over several nodes are sharded.
     Map = 4,

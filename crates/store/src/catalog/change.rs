@@ -221,6 +221,11 @@ impl<E: Endpoint> Catalog<'_, E> {
         &self,
         work: impl AsyncFn(&Change<'_, '_, E>) -> Result<T>,
     ) -> Result<T> {
+        // While others may change it too: of what is known then, a change reads the words alone. If
+        // that fails, the change says why.
+        if !self.is_hidden() {
+            let _ = self.snapshot().await;
+        }
         let change = self.begin().await?;
         let done = work(&change).await;
         // If this fails, what was done is done, and others wait a while.

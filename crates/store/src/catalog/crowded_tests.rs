@@ -1,12 +1,15 @@
 //! What it costs to open, to make and to drop one of a thousand tables.
 
 use super::entry::{EntryWords, State, home_of};
-use super::finding_tests::{found, options, with_endpoint, write};
+use super::finding_tests::{found, options, store_of, with_endpoint, write};
+use super::listing::CatalogSnapshot;
+use super::lock::Change;
 use super::region::{entry_at, record_at};
 use super::*;
 use crate::admission::{Rate, Secret, TableGrant};
-use crate::{OpenOptions, Server, ServerOptions, Store};
-use farslot_fabric::{Endpoint, Rights};
+use crate::{ErrorKind, OpenOptions, Server, ServerOptions, Store};
+use farslot_fabric::{AnyEndpoint, Endpoint, EndpointExt, Rights};
+use farslot_index::UPKEEP;
 
 const MIB: u64 = 1 << 20;
 
@@ -91,4 +94,92 @@ fn the_holder_of_a_prefix_opens_one_of_1000_tables_by_one_call() {
     server.store().rename("t500", "t0").unwrap();
     let (names, calls, _) = calls_of("t500");
     assert!(names.contains(&"t7".to_string()) && calls > 2, "{names:?}");
+}
+
+/// The verbs and the round trips of a client in what it does.
+async fn spent<T>(endpoint: &AnyEndpoint, work: impl Future<Output = T>) -> (T, u64, u64) {
+    let counted = || endpoint.core().counters.snapshot().operation(UPKEEP);
+    let before = counted();
+    let done = endpoint.operation(UPKEEP, work).await;
+    let after = counted();
+    let round_trips = after.round_trips - before.round_trips;
+    (done, after.verbs - before.verbs, round_trips)
+}
+
+/// While a client changes the catalog, others wait: it has read the records before, and reads them
+/// again only where their words are others.
+#[test]
+fn a_change_of_a_catalog_of_1000_tables_reads_the_words_alone() {
+    let store = store_of(64 * MIB);
+    fill_catalog(&store, 1_000);
+    with_endpoint(&store, async |endpoint| {
+        let catalog = Catalog::new(endpoint, NodeId(0)).unwrap();
+        let settled = async || {
+            let change = async |change: &Change<'_, '_, _>| {
+                let (settled, verbs, round_trips) = spent(endpoint, change.settled()).await;
+                Ok((settled?.tables().count(), verbs, round_trips))
+            };
+            catalog.changing(change).await.unwrap()
+        };
+        // The header, the words of 1,024 entries and of as many segments, in READs of 512.
+        assert_eq!(settled().await, (1_001, 5, 2));
+        let scheme = options().scheme().unwrap();
+        let made = spent(endpoint, catalog.create("new", scheme, None)).await;
+        println!("a create takes {} verbs in {} round trips", made.1, made.2);
+        assert!(made.0.is_ok() && made.1 <= 15 && made.2 <= 10, "{made:?}");
+        let retired = spent(endpoint, catalog.retire("t7", None)).await;
+        println!(
+            "a drop takes {} verbs in {} round trips",
+            retired.1, retired.2
+        );
+        let retired = (retired.0.unwrap().unwrap(), retired.1, retired.2);
+        assert!(retired.1 <= 13 && retired.2 <= 8, "{retired:?}");
+        endpoint.sleep(GRACE).await;
+        let reclaimed = spent(endpoint, catalog.reclaim(&retired.0)).await;
+        println!("and later {} in {}", reclaimed.1, reclaimed.2);
+        assert!(
+            reclaimed.0.is_ok() && reclaimed.1 <= 20 && reclaimed.2 <= 12,
+            "{reclaimed:?}"
+        );
+        assert_eq!(settled().await.0, 1_001);
+        // A client that knows no record reads them all, 16 by a READ and 8 READs at once, but not
+        // while others wait.
+        let fresh = Catalog::new(endpoint, NodeId(0)).unwrap();
+        let all = spent(endpoint, fresh.retire("t8", None)).await;
+        println!("of a client that knows none {} in {}", all.1, all.2);
+        assert!(
+            all.0.is_ok() && all.1 <= 13 + 64 && all.2 <= 8 + 8,
+            "{all:?}"
+        );
+    });
+}
+
+/// What others have done since a client has read the records it sees by their words.
+#[test]
+fn a_change_sees_what_others_have_changed_since_its_client_has_looked() {
+    let store = store_of(4 * MIB);
+    for name in ["a", "b", "c"] {
+        store.create(name, &options()).unwrap();
+    }
+    with_endpoint(&store, async |endpoint| {
+        let catalog = Catalog::new(endpoint, NodeId(0)).unwrap();
+        let names = |snapshot: &CatalogSnapshot| {
+            let names = snapshot.tables().map(|(_, table)| table.name.clone());
+            let mut names: Vec<_> = names.collect();
+            names.sort_unstable();
+            names.concat()
+        };
+        assert_eq!(names(&catalog.snapshot().await.unwrap()), "abc");
+        let other = Catalog::new(endpoint, NodeId(0)).unwrap();
+        other.rename("a", "d", None).await.unwrap().unwrap();
+        other.retire("b", None).await.unwrap().unwrap();
+        let scheme = || options().scheme().unwrap();
+        other.create("e", scheme(), None).await.unwrap();
+        let seen = catalog.snapshot().await.unwrap();
+        assert_eq!(names(&seen), "cde");
+        assert_eq!(seen.retired().count(), 1);
+        let refused = catalog.create("e", scheme(), None).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TableExists);
+        catalog.create("a", scheme(), None).await.unwrap();
+    });
 }

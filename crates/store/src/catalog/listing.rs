@@ -273,17 +273,23 @@ impl<E: Endpoint> Catalog<'_, E> {
         words: &[u64],
         name: &str,
     ) -> Result<Option<TableRecord>> {
-        for (number, words) in (first..).zip(EntryWords::all(words)) {
-            if !words.may_be(name) {
-                continue;
-            }
+        let may_be = (first..).zip(EntryWords::all(words));
+        let may_be = may_be.filter(|(_, words)| words.may_be(name));
+        let reads = may_be.map(|(number, words)| async move {
             let record = self.endpoint.read(self.record_at(number), MOST_RECORD);
-            let entry = self.entry_of(number, words, &record.await?).await?;
-            if let Some(table) = entry.open_table(name) {
-                return Ok(Some(table.clone()));
+            self.entry_of(number, words, &record.await?).await
+        });
+        let mut found = Ok(None);
+        window(READS_AT_ONCE, reads, |_, entry| match entry {
+            Ok(entry) => {
+                if let (Ok(found @ None), Some(table)) = (&mut found, entry.open_table(name)) {
+                    *found = Some(table.clone());
+                }
             }
-        }
-        Ok(None)
+            Err(error) => found = Err(error),
+        })
+        .await;
+        found
     }
 
     /// Reads all entries: whole while this client holds the catalog's lock.
@@ -300,19 +306,18 @@ impl<E: Endpoint> Catalog<'_, E> {
         self.snapshot().await?.with_pool(self).await
     }
 
-    /// Reads the entries that are not empty by the words of all.
+    /// Reads the entries that are not empty by the words of all, but for those that are known.
     async fn snapshot_of(
         &self,
         header: [u64; HEADER_WORDS],
         words: &[u64],
     ) -> Result<CatalogSnapshot> {
+        let known = self.known.take();
+        let known = known.and_then(|known| known.downcast::<Vec<Entry>>().ok());
+        let known = known.unwrap_or_default();
         let mut entries: Vec<_> = (0..)
             .zip(EntryWords::all(words))
-            .map(|(number, words)| Entry {
-                number,
-                words,
-                is: Is::Empty,
-            })
+            .map(|(number, words)| Entry::known(number, words, known.get(number)))
             .collect();
         let blocks = entries.chunks_mut(RECORDS_A_READ);
         let reads = blocks.map(|block| self.read_block(block));
@@ -324,6 +329,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         })
         .await;
         read?;
+        self.known.replace(Some(Box::new(entries.clone())));
         Ok(CatalogSnapshot {
             segments: Vec::new(),
             region_bytes: self.region_bytes,
@@ -359,12 +365,12 @@ impl<E: Endpoint> Catalog<'_, E> {
         Ok(blocks?.concat())
     }
 
-    /// Has entries that lie one behind the other say what their records do, where they have words.
+    /// Has entries that lie one behind the other say what their records do, where these have still
+    /// to be read.
     async fn read_block(&self, block: &mut [Entry]) -> Result<()> {
-        let is_used = |entry: &Entry| entry.words.state != 0;
         let (Some(first), Some(last)) = (
-            block.iter().position(is_used),
-            block.iter().rposition(is_used),
+            block.iter().position(Entry::is_unread),
+            block.iter().rposition(Entry::is_unread),
         ) else {
             return Ok(());
         };
@@ -372,7 +378,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         let at = self.record_at(block[0].number);
         let records = self.endpoint.read(at, block.len() * MOST_RECORD).await?;
         for (entry, record) in block.iter_mut().zip(records.chunks_exact(MOST_RECORD)) {
-            if entry.words.state != 0 {
+            if entry.is_unread() {
                 *entry = self.entry_of(entry.number, entry.words, record).await?;
             }
         }

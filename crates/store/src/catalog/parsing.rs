@@ -52,7 +52,7 @@ impl std::fmt::Display for DamagedEntry {
 }
 
 /// An entry as it was read, with its words.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) number: usize,
     pub(super) words: EntryWords,
@@ -60,6 +60,32 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// The same with these words, if its record is the one that it was by them: they have its id
+    /// and its checksum.
+    fn with(&self, words: EntryWords) -> Option<Self> {
+        let parts = |of: EntryWords| (of.state, of.id, of.place);
+        let is_same = parts(words) == parts(self.words) && !matches!(self.is, Is::Damaged(_));
+        is_same.then(|| Self {
+            words,
+            ..self.clone()
+        })
+    }
+
+    /// An entry that has these words, and is what is known of it; else empty, though its words are
+    /// not.
+    pub(super) fn known(number: usize, words: EntryWords, known: Option<&Self>) -> Self {
+        known.and_then(|known| known.with(words)).unwrap_or(Self {
+            number,
+            words,
+            is: Is::Empty,
+        })
+    }
+
+    /// Whether its record has still to be read.
+    pub(super) const fn is_unread(&self) -> bool {
+        self.words.state != 0 && matches!(self.is, Is::Empty)
+    }
+
     /// The table of that name, if it can be opened.
     pub(super) fn open_table(&self, name: &str) -> Option<&TableRecord> {
         match &self.is {
@@ -70,7 +96,7 @@ impl Entry {
 }
 
 /// What an entry is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Is {
     Empty,
     Table(TableRecord),

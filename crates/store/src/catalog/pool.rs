@@ -52,7 +52,8 @@ pub(super) const MOST_LISTED: u64 = 3 * MOST_SEGMENTS;
 
 /// Words that a look for a free segment reads at a time.
 const LOOK_AT: u64 = 512;
-/// Swaps of words under way at a time.
+/// Such READs under way at a time, and swaps of words.
+const READS_AT_ONCE: usize = 8;
 pub(super) const WIDTH: usize = 64;
 /// How often a look for one begins anew, where others are faster.
 const ATTEMPTS: usize = 64;
@@ -223,14 +224,19 @@ impl<E: Endpoint> Pool<'_, E> {
 
     /// The words of all segments of the region.
     pub(crate) async fn words(&self) -> Result<Vec<u64>> {
-        let mut words = Vec::new();
         let end = self.segments().end;
-        for first in (0..end).step_by(LOOK_AT as usize) {
+        let firsts = (0..end).step_by(LOOK_AT as usize);
+        let mut blocks: Vec<_> = firsts.clone().map(|_| Ok(Vec::new())).collect();
+        let reads = firsts.map(|first| {
             let bytes = (end - first).min(LOOK_AT) as usize * 8;
-            let read = self.endpoint.read(self.word_at(first), bytes).await?;
-            words.extend_from_slice(read.words());
-        }
-        Ok(words)
+            self.endpoint.read(self.word_at(first), bytes)
+        });
+        window(READS_AT_ONCE, reads, |at, read| {
+            blocks[at] = read.map(|read| read.words().to_vec());
+        })
+        .await;
+        let blocks: farslot_fabric::Result<Vec<_>> = blocks.into_iter().collect();
+        Ok(blocks?.concat())
     }
 
     /// Has a table that was seen to be there at `since` have memory for the segment of that number.

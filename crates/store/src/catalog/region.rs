@@ -6,6 +6,8 @@ use farslot_fabric::{
     Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr, Rights,
 };
 use farslot_index::race::SMALLEST_SEGMENT;
+use std::any::Any;
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// The most tables of a node of 256 MiB or more.
@@ -139,6 +141,9 @@ pub(crate) struct Catalog<'e, E> {
     pub(super) incarnation: u64,
     pub(super) region_bytes: u64,
     may_read: bool,
+    /// The entries as `listing` has read them last: a record whose words are the same is not read
+    /// again. Of a type of its own, for what an entry is builds on what a catalog is.
+    pub(super) known: RefCell<Option<Box<dyn Any>>>,
 }
 
 impl<'e, E: Endpoint> Catalog<'e, E> {
@@ -154,6 +159,7 @@ impl<'e, E: Endpoint> Catalog<'e, E> {
             incarnation: info.incarnation,
             region_bytes,
             may_read: region.is_some_and(|region| region.rights.allow(Rights::READ)),
+            known: RefCell::default(),
         })
     }
 

@@ -411,7 +411,7 @@ impl TableOptions {
     /// Bytes of memory that no other table takes: the table can always come to have so many, its
     /// slots included, however full its node is. It is for tables without a capacity, which share
     /// their node's memory; others have all of theirs from the start. The bytes are whole segments
-    /// of the node's memory. Of a table over several nodes each keeps an equal part. A node that has
+    /// of the node's memory. Of a table over several nodes each keeps an equal part. A node with
     /// less to give refuses the table ([`StoreError::OutOfMemory`](crate::StoreError)).
     ///
     /// ```
@@ -473,8 +473,8 @@ impl TableOptions {
         self.by_memory && matches!(self.organisation, Organisation::Race(_))
     }
 
-    /// The same for each of so many nodes, of a table whose memory comes from their pools: what they
-    /// keep for it they keep in equal parts.
+    /// The same for each of so many nodes, of a table whose memory comes from their pools: they
+    /// keep equal parts of what is kept for it.
     pub(crate) fn for_pools(self, nodes: u16) -> Self {
         Self {
             reserve: self.reserve.div_ceil(nodes.max(1).into()),
