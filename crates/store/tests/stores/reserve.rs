@@ -3,6 +3,9 @@
 use crate::no_room::fill;
 use farslot::health::RoomLimit;
 use farslot::{ErrorKind, OpenOptions, Store, StoreError, Table, TableOptions};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 const MIB: u64 = 1 << 20;
@@ -154,5 +157,84 @@ fn tables_with_all_of_their_memory_have_no_reserve() {
     ] {
         let refused = store.create("t", &options.reserve_bytes(1)).unwrap_err();
         assert!(refused.to_string().contains("reserve bytes"), "{refused}");
+    }
+}
+
+/// What is done to one of the tables.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// It is made, with so many segments that are its own.
+    Create(u64),
+    Drop,
+    /// Records are put until one is refused.
+    Fill,
+    Clear,
+    /// It is given another name, and that is its name.
+    Rename,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    let step = prop_oneof![
+        4 => (0..120_u64).prop_map(Step::Create),
+        1 => Just(Step::Drop),
+        3 => Just(Step::Fill),
+        1 => Just(Step::Clear),
+        1 => Just(Step::Rename),
+    ];
+    proptest::collection::vec((0..3_usize, step), 1..20)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// By a plain map from tables to what is their own: each has that, whatever the others do, and
+    /// a new one is refused only where less is free.
+    #[test]
+    fn each_table_has_what_is_its_own_whatever_others_do(steps in steps(), seed in 0..1_000_u64) {
+        const SEGMENT: u64 = 64 << 10;
+        let store = Store::open(&format!("sim://cx5-edr?seed={seed}&memory=8MiB")).unwrap();
+        let all = store.memory().unwrap();
+        let mut reserves = BTreeMap::new();
+        for (first, (number, step)) in (0..).step_by(1 << 20).zip(steps) {
+            let name = format!("t{number}");
+            match (step, reserves.contains_key(&name)) {
+                (Step::Create(segments), false) => {
+                    let bytes = segments * SEGMENT;
+                    match store.create(&name, &kept(bytes)) {
+                        Ok(_) => drop(reserves.insert(name, bytes)),
+                        Err(StoreError::OutOfMemory { requested, free, .. }) => {
+                            prop_assert!(requested > u128::from(free), "{requested} of {free}");
+                            prop_assert!(requested >= u128::from(bytes));
+                        }
+                        Err(error) => return Err(TestCaseError::fail(error.to_string())),
+                    }
+                }
+                (Step::Create(_), true) | (_, false) => {}
+                (Step::Drop, true) => {
+                    store.drop_table(&name).unwrap();
+                    reserves.remove(&name);
+                }
+                (Step::Fill, true) => {
+                    let table = store.table(&name).unwrap();
+                    let refused = (first..).find_map(|key: u64| {
+                        table.put(&key.to_le_bytes(), &[7; 30_000]).err()
+                    });
+                    prop_assert_eq!(refused.unwrap().kind(), ErrorKind::OutOfMemory);
+                }
+                (Step::Clear, true) => store.clear(&name).unwrap(),
+                (Step::Rename, true) => {
+                    store.rename(&name, "other").unwrap();
+                    store.rename("other", &name).unwrap();
+                }
+            }
+            for (name, bytes) in &reserves {
+                let has = bytes_of(&store, name);
+                prop_assert!(has >= *bytes, "{name} has {has} of {bytes}");
+            }
+        }
+        for name in reserves.into_keys() {
+            store.drop_table(&name).unwrap();
+        }
+        prop_assert_eq!(store.memory().unwrap(), all);
     }
 }
