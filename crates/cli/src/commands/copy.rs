@@ -2,10 +2,11 @@
 
 use super::load::measure::Measure;
 use super::snapshot::is_stop;
-use super::table_args::TableArgs;
+use super::table_args::{TableArgs, of_flag};
 use crate::shape::SchemeShape;
 use crate::until_stopped::UntilStopped;
 use crate::visit::Visit;
+use farslot::layout::TableSpec;
 use farslot::{SchemeKind, Store, TableOptions};
 use farslot_terminal::context::Context;
 use farslot_terminal::failure::{Failure, Result};
@@ -18,12 +19,13 @@ pub(crate) struct Args {
     table: String,
     /// The new table's name
     to: String,
-    /// With --scheme: keys that the new table must hold [default: a quarter more than there are]
+    /// Keys that the new table must hold [default: as many as the table; with --scheme a quarter
+    /// more than there are]
     #[arg(long, short, value_name = "KEYS", value_parser = number::count)]
     capacity: Option<u64>,
-    /// What another table the new one is to be than the one that is copied: with --scheme. Sizes
-    /// that are not said are those of the table, or what its records need; all else is as of a
-    /// table that is created
+    /// What another table the new one is to be than the one that is copied. With --scheme, sizes
+    /// that are not said are those of the table, or what its records need, and all else is as of a
+    /// table that is created; without, all is as of the table that is not said
     #[command(flatten)]
     shape: Option<TableArgs>,
 }
@@ -34,18 +36,11 @@ pub(crate) struct Args {
 /// That there is none, or what the fabric says; a name that is taken, memory that does not hold
 /// both, or that it was stopped.
 pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
-    let scheme = args.shape.as_ref().and_then(|shape| shape.scheme);
-    if scheme.is_none() && (args.shape.is_some() || args.capacity.is_some()) {
-        return Err(Failure::Usage(
-            "without --scheme the copy is a table like the one that is copied: say which scheme \
-             it is to have"
-                .into(),
-        ));
-    }
     let store = context.store()?;
-    let options = match &args.shape {
-        Some(shape) => Some(options(args, shape, &store)?),
-        None => None,
+    let options = match (&args.shape, args.capacity) {
+        (None, None) => None,
+        (Some(shape), _) if shape.scheme.is_some() => Some(options(args, shape, &store)?),
+        (shape, _) => Some(changed(args, shape.as_ref(), &store)?),
     };
     let until = UntilStopped::new()?;
     let copied = until.run(&args.table, |progress| match &options {
@@ -77,7 +72,28 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// What the new table is to be.
+/// What a table like the one that is copied is to be, with what is said of it.
+fn changed(args: &Args, shape: Option<&TableArgs>, store: &Store) -> Result<TableOptions> {
+    let table = store.table(&args.table)?;
+    let partition = table.record().partition.as_ref();
+    let nodes = partition.map_or(1, |_| store.nodes().map_or(1, |nodes| nodes.len() as u64));
+    let mut own = TableSpec::of(table.scheme(), nodes);
+    own.on_restart = partition.map_or(own.on_restart, |of| of.on_restart);
+    if let Some(capacity) = args.capacity {
+        // What it may take, and what is its own, was for the records that it had.
+        (own.heap, own.reserve_bytes) = (None, None);
+        own.grow_to = own.grow_to.filter(|most| *most > capacity);
+    }
+    let capacity = args.capacity.or(own.capacity);
+    match shape {
+        Some(shape) => shape.spec(capacity).or(own),
+        None => TableSpec { capacity, ..own },
+    }
+    .options()
+    .map_err(of_flag)
+}
+
+/// What the new table is to be, of another scheme.
 fn options(args: &Args, shape: &TableArgs, store: &Store) -> Result<TableOptions> {
     let table = store.table(&args.table)?;
     let mut shape = shape.clone();

@@ -189,7 +189,7 @@ impl TableArgs {
 }
 
 /// The error of an option, with the name of its flag, and of another that it goes with or does not.
-fn of_flag(error: StoreError) -> Failure {
+pub(crate) fn of_flag(error: StoreError) -> Failure {
     match error {
         StoreError::Index(IndexError::BadOption {
             option,

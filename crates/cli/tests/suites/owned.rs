@@ -122,10 +122,34 @@ fn tables_of_other_schemes_are_copied_to_such_that_take_part() {
     assert_fails(&node.run(short), 1, &["at most 4"]);
     assert_fails(
         &node.run(["copy", "t", "x", "--max-key", "4"]),
-        2,
-        &["--scheme"],
+        1,
+        &["at most 4"],
     );
-    assert_fails(&node.run(["copy", "t", "x", "-c", "4"]), 2, &["--scheme"]);
+    // Without a scheme it has the table's, and all else that is not said.
+    for flag in ["--ways", "--grow-to"] {
+        let wrong = node.run(["copy", "f", "x", flag, "50"]);
+        assert_fails(&wrong, 2, &[&format!("{flag} 50 is not possible")]);
+    }
+    let own = node.json(["stat", "f"]);
+    node.ok(["copy", "f", "longer", "--max-value", "9500"]);
+    let longer = node.json(["stat", "longer"]);
+    assert_eq!(longer["value_bytes"]["at_most"], 9500);
+    for field in ["scheme", "key_bytes", "slot_kind", "expiring"] {
+        assert_eq!(longer[field], own[field], "{field}");
+    }
+    assert!(longer["slots"].as_u64() >= own["slots"].as_u64());
+    assert!(longer["slots"].as_u64().unwrap() <= own["slots"].as_u64().unwrap() + 1);
+    node.ok(["copy", "f", "larger", "-c", "1000"]);
+    let larger = node.json(["stat", "larger"]);
+    assert_eq!(larger["value_bytes"], own["value_bytes"]);
+    assert!(larger["slots"].as_u64() > Some(1000));
+    node.ok(["copy", "t", "kept", "--reserve-bytes", "2MiB"]);
+    let kept = node.json(["stat", "kept"]);
+    assert_eq!(
+        (&kept["scheme"], &kept["reserve_bytes"]),
+        (&"race".into(), &(2 << 20).into())
+    );
+    assert_eq!(kept["records"], 2_000);
     let wrong = ["copy", "t", "x", "--scheme", "ordered", "--grow-to", "4"];
     assert_fails(&node.run(wrong), 2, &["--grow-to 4"]);
     assert!(

@@ -1,5 +1,6 @@
 //! What a table shall be.
 
+mod alike;
 mod layouts;
 mod opening;
 mod organisation;
