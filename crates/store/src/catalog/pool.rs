@@ -223,7 +223,7 @@ impl<E: Endpoint> Pool<'_, E> {
     }
 
     /// The words of all segments of the region.
-    pub(crate) async fn words(&self) -> Result<Vec<u64>> {
+    pub(crate) async fn words(&self) -> farslot_fabric::Result<Vec<u64>> {
         let end = self.segments().end;
         let firsts = (0..end).step_by(LOOK_AT as usize);
         let mut blocks: Vec<_> = firsts.clone().map(|_| Ok(Vec::new())).collect();
@@ -236,7 +236,7 @@ impl<E: Endpoint> Pool<'_, E> {
         })
         .await;
         let blocks: farslot_fabric::Result<Vec<_>> = blocks.into_iter().collect();
-        Ok(blocks?.concat())
+        blocks.map(|blocks| blocks.concat())
     }
 
     /// Has a table that was seen to be there at `since` have memory for the segment of that number.
@@ -255,10 +255,10 @@ impl<E: Endpoint> Pool<'_, E> {
         let kept = kept_for(claim.tag);
         let mut taken = None;
         if claim.reserves {
-            taken = self.take(kept, word, &Cell::new(0)).await?;
+            taken = self.take_kept(kept, word).await?;
         }
         if taken.is_none() {
-            taken = self.take(0, word, from).await?;
+            taken = self.take(word, from).await?;
         }
         let Some(segment) = taken else {
             return Ok(AttachOutcome::NoneFree);
@@ -279,14 +279,19 @@ impl<E: Endpoint> Pool<'_, E> {
         Ok(AttachOutcome::Done)
     }
 
-    /// Takes a segment with this word: of one that is free, or kept for a table. It has another
-    /// `word` then.
-    async fn take(
-        &self,
-        unused: u64,
-        word: u64,
-        from: &Cell<u64>,
-    ) -> farslot_fabric::Result<Option<u64>> {
+    /// Takes a segment that is kept for a table.
+    async fn take_kept(&self, kept: u64, word: u64) -> farslot_fabric::Result<Option<u64>> {
+        for (segment, seen) in (0..).zip(self.words().await?) {
+            let at = self.word_at(segment);
+            if seen == kept && self.endpoint.compare_swap(at, kept, word).await? == kept {
+                return Ok(Some(segment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a free segment.
+    async fn take(&self, word: u64, from: &Cell<u64>) -> farslot_fabric::Result<Option<u64>> {
         let all = self.segments();
         if all.is_empty() {
             return Ok(None);
@@ -301,7 +306,7 @@ impl<E: Endpoint> Pool<'_, E> {
             let first = end.saturating_sub(LOOK_AT.min(left)).max(all.start);
             let bytes = (end - first) as usize * 8;
             let read = self.endpoint.read(self.word_at(first), bytes).await?;
-            let free = read.words().iter().rposition(|word| *word == unused);
+            let free = read.words().iter().rposition(|word| *word == 0);
             let Some(free) = free else {
                 left -= (end - first).min(left);
                 end = if first == all.start { all.end } else { first };
@@ -309,7 +314,7 @@ impl<E: Endpoint> Pool<'_, E> {
             };
             let segment = first + free as u64;
             let at = self.word_at(segment);
-            if self.endpoint.compare_swap(at, unused, word).await? == unused {
+            if self.endpoint.compare_swap(at, 0, word).await? == 0 {
                 from.set(segment);
                 return Ok(Some(segment));
             }
