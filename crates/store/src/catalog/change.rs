@@ -152,28 +152,8 @@ impl<E: Endpoint> Catalog<'_, E> {
         }
     }
 
-    /// Refuses a table that the memory has no room for, that of tables included that are gone.
-    pub(crate) async fn check_room(&self, table: &str, scheme: &Scheme) -> Result<()> {
-        let snapshot = self.snapshot_with_pool().await?;
-        let scheme = scheme.clone().in_region(self.region_bytes);
-        let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
-        let left = snapshot
-            .extents()
-            .filter(|extent| !retired.contains(extent));
-        self.place(table, left, &snapshot, scheme.table_bytes())?;
-        let (free, needed) = (self.free_in(&snapshot), self.bytes_of_pool(&scheme));
-        match needed <= free {
-            true => Ok(()),
-            false => Err(StoreError::OutOfMemory {
-                table: table.into(),
-                requested: needed.into(),
-                free,
-                total: self.total(),
-            }),
-        }
-    }
-
-    fn place(
+    /// A place for so many bytes that none of these extents has.
+    pub(super) fn place(
         &self,
         table: &str,
         extents: impl IntoIterator<Item = std::ops::Range<u64>>,

@@ -56,7 +56,7 @@ const LOOK_AT: u64 = 512;
 const READS_AT_ONCE: usize = 8;
 pub(super) const WIDTH: usize = 64;
 /// How often a look for one begins anew, where others are faster.
-const ATTEMPTS: usize = 64;
+pub(super) const ATTEMPTS: usize = 64;
 
 /// The segments of a region of so many bytes that tables may have, by their numbers.
 fn segments_of_region(region_bytes: u64) -> Range<u64> {

@@ -13,8 +13,8 @@
 use super::listing::CatalogSnapshot;
 use super::lock::Change;
 use super::pool::{
-    AttachOutcome, Claim, WIDTH, beyond_reserve, is_kept, kept_for, number_in, pooled, reserve_of,
-    segments_of, segments_with,
+    ATTEMPTS, AttachOutcome, Claim, WIDTH, beyond_reserve, is_kept, kept_for, number_in, pooled,
+    reserve_of, segments_of, segments_with,
 };
 use super::record::{Scheme, TableRecord};
 use super::region::{Catalog, segment_bytes};
@@ -45,6 +45,27 @@ impl<E: Endpoint> Catalog<'_, E> {
         let gone: usize = gone.map(|of| segments_with(words, of.tag).count()).sum();
         let free = self.pool().free_from_end(words).count();
         (gone + free) as u64 * segment_bytes(self.region_bytes)
+    }
+
+    /// Refuses a table that the memory has no room for, that of tables included that are gone.
+    pub(crate) async fn check_room(&self, table: &str, scheme: &Scheme) -> Result<()> {
+        let snapshot = self.snapshot_with_pool().await?;
+        let scheme = scheme.clone().in_region(self.region_bytes);
+        let retired: Vec<_> = snapshot.retired().map(TableRecord::extent).collect();
+        let left = snapshot
+            .extents()
+            .filter(|extent| !retired.contains(extent));
+        self.place(table, left, &snapshot, scheme.table_bytes())?;
+        let (free, needed) = (self.free_in(&snapshot), self.bytes_of_pool(&scheme));
+        match needed <= free {
+            true => Ok(()),
+            false => Err(StoreError::OutOfMemory {
+                table: table.into(),
+                requested: needed.into(),
+                free,
+                total: self.total(),
+            }),
+        }
     }
 
     /// Bytes that a table needs of the pool before it has a key, and of those that are kept for it.
@@ -146,7 +167,10 @@ impl<E: Endpoint> Change<'_, '_, E> {
     async fn keep_reserve(&self, record: &TableRecord) -> Result<bool> {
         let pool = self.catalog.pool();
         let reserve = reserve_of(record);
-        while reserve > 0 {
+        if reserve == 0 {
+            return Ok(true);
+        }
+        for _ in 0..ATTEMPTS {
             let words = pool.words().await?;
             let has = segments_with(&words, record.tag).count() as u64;
             let lacks = reserve.saturating_sub(has) as usize;
@@ -155,7 +179,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 return Ok(false);
             }
             if lacks == 0 {
-                break;
+                return Ok(true);
             }
             for segments in free.chunks(WIDTH) {
                 self.show().await?;
@@ -174,7 +198,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
                 swapped?;
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// The error where too few segments are free for what a table has at least.

@@ -45,9 +45,10 @@ const MOST_VALUES: usize = 257;
 /// Bytes of the longest value that an answer must have room for: those of an entry and the head.
 pub(crate) const LONGEST_TOLD: usize = WORDS_BYTES + MOST_RECORD + HEAD_BYTES;
 
-/// The values of an answer of the owner who is `asked` for tables by a word, of those that `is_open`
-/// says are open to the caller. It goes on while `may_go_on` says so of the bytes and the number of
-/// the values so far, the head counted; an entry adds a value of [`LONGEST_TOLD`] at most.
+/// The values of an answer of the owner who is `asked` for tables by a word, of those that
+/// `is_open` says are open to the caller. It goes on while `may_go_on` says so of the bytes and the
+/// number of the values so far, the head counted; an entry adds a value of [`LONGEST_TOLD`] at
+/// most.
 ///
 /// # Errors
 /// What the memory says.

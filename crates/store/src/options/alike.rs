@@ -73,7 +73,7 @@ impl TableSpec {
                 (keys(layout.buckets, 0.75), None)
             }
             Scheme::Chained(layout) => (layout.buckets.into(), Some(layout.most_buckets.into())),
-            // Keys that come in order leave leaves half full, and a ninth of all is for those above.
+            // Of keys that come in order leaves are half full; a ninth is for nodes above them.
             Scheme::Ordered(layout) => (layout.slots() / 9 * 4, None),
             Scheme::Queue(layout) => (layout.items.into(), None),
             Scheme::Cuckoo(_) | Scheme::Duo(_) | Scheme::Race(_) => self.take_over_buckets(scheme),
@@ -123,8 +123,8 @@ impl TableSpec {
         }
     }
 
-    /// The same, and where it says nothing what another says; of a field's sizes it takes the other's
-    /// only if it has none of its own.
+    /// The same, and where it says nothing what another says: the size of a field too, if it has
+    /// none of its own.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let (has_key, has_value) = (self.key().is_some(), self.value().is_some());
