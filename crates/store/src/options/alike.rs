@@ -73,8 +73,12 @@ impl TableSpec {
                 (keys(layout.buckets, 0.75), None)
             }
             Scheme::Chained(layout) => (layout.buckets.into(), Some(layout.most_buckets.into())),
-            // Of keys that come in order leaves are half full; a ninth is for nodes above them.
-            Scheme::Ordered(layout) => (layout.slots() / 9 * 4, None),
+            // Of keys that come in order leaves are half full; a ninth is for nodes above them, and
+            // 64 leaves are there for a map of none.
+            Scheme::Ordered(layout) => {
+                let leaves = (u64::from(layout.nodes) / 9 * 8).saturating_sub(64);
+                (leaves * u64::from(layout.leaf_pairs / 2), None)
+            }
             Scheme::Queue(layout) => (layout.items.into(), None),
             Scheme::Cuckoo(_) | Scheme::Duo(_) | Scheme::Race(_) => self.take_over_buckets(scheme),
         }
