@@ -41,7 +41,7 @@ pub(crate) mod held;
 
 use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
-use crate::catalog::pool::{self, AttachOutcome, FIRST_REGION};
+use crate::catalog::pool::{AttachOutcome, FIRST_REGION};
 use crate::catalog::{Catalog, GRACE, ReclaimScope, table_at};
 use crate::no_room::MemoryLeft;
 use crate::pooled::{self, Pooled};
@@ -310,7 +310,7 @@ impl Leased {
         };
         let opened = RefCell::new(Vec::new());
         let heap_of = |record: &TableRecord| {
-            let layout = pool::pooled(&record.scheme)?;
+            let layout = crate::catalog::record::pooled(&record.scheme)?;
             let table = table_at(node, record);
             let known = endpoint.pooled_at(table);
             if known.is_none_or(|known| known.id != record.id) {

@@ -9,8 +9,8 @@
 use super::change::{GRACE, is_short, named};
 use super::entry::State;
 use super::parsing::{Entry, Is};
-use super::pool::pooled;
 use super::record::TableRecord;
+use super::record::pooled;
 use super::region::Catalog;
 use crate::Result;
 use farslot_fabric::Endpoint;

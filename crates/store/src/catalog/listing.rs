@@ -4,9 +4,8 @@ use super::entry::{BUCKET, EntryWords, MOST_RECORD, WORDS_BYTES, home_of};
 use super::parsing::{DamagedEntry, Entry, Is, MOST_MAP_BYTES, entry_in, too_long};
 use super::pool::{segments_with, taken};
 use super::record::{MapPlace, MemoryUse, PartitionMap, TableRecord};
-use super::region::{
-    Catalog, HEADER_WORDS, PAUSE, PUBLISHED, REPAIRS_AT, catalog_bytes, segment_bytes,
-};
+use super::region::{Catalog, HEADER_WORDS, PAUSE, PUBLISHED, REPAIRS_AT};
+use super::sizes::{catalog_bytes, segment_bytes};
 use super::space;
 use crate::{Result, StoreError};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, both, window};
@@ -313,8 +312,6 @@ impl<E: Endpoint> Catalog<'_, E> {
         words: &[u64],
     ) -> Result<CatalogSnapshot> {
         let known = self.known.take();
-        let known = known.and_then(|known| known.downcast::<Vec<Entry>>().ok());
-        let known = known.unwrap_or_default();
         let mut entries: Vec<_> = (0..)
             .zip(EntryWords::all(words))
             .map(|(number, words)| Entry::known(number, words, known.get(number)))
@@ -329,7 +326,7 @@ impl<E: Endpoint> Catalog<'_, E> {
         })
         .await;
         read?;
-        self.known.replace(Some(Box::new(entries.clone())));
+        self.known.replace(entries.clone());
         Ok(CatalogSnapshot {
             segments: Vec::new(),
             region_bytes: self.region_bytes,

@@ -58,6 +58,7 @@ pub(crate) mod record;
 mod region;
 mod repair;
 mod reserve;
+mod sizes;
 mod space;
 mod telling;
 #[cfg(test)]
@@ -73,9 +74,10 @@ pub(crate) use record::RESTORING_PART;
 pub use record::{
     MemoryUse, OnRestart, Partition, PartitionMap, PartitionNode, Scheme, TableRecord,
 };
-pub(crate) use region::{Catalog, LEASE, PHASE_AT, Phase, at, catalog_bytes, check_size};
-pub use region::{MOST_TABLES, most_tables};
+pub(crate) use region::{Catalog, LEASE, PHASE_AT, Phase, at};
 pub use repair::Damage;
+pub use sizes::{MOST_TABLES, most_tables};
+pub(crate) use sizes::{catalog_bytes, check_size};
 pub(crate) use telling::{LONGEST_TOLD, ReplacedIds, is_restoring, map_of, record_of, tables_from};
 
 use farslot_fabric::{NodeId, RemoteAddr};

@@ -5,9 +5,8 @@
 //! bounded by the region then.
 
 use super::entry::{EntryWords, State, closed, record_in};
-use super::pool::{MOST_LISTED, pooled};
-use super::record::{MapPlace, TableRecord};
-use super::region::{catalog_bytes, segment_bytes};
+use super::record::{MapPlace, TableRecord, pooled};
+use super::sizes::{MOST_LISTED, catalog_bytes, segment_bytes};
 use crate::StoreError;
 use crate::names::check_name;
 use crate::slot_map::MOST_NODES;

@@ -16,8 +16,9 @@
 //! region's end.
 
 use super::lock::Change;
-use super::record::{Scheme, TableRecord};
-use super::region::{Catalog, LEASE, MOST_SEGMENTS, at, catalog_bytes, segment_bytes, segments_at};
+use super::record::{TableRecord, pooled};
+use super::region::{Catalog, LEASE, at};
+use super::sizes::{catalog_bytes, segment_bytes, segments_at};
 use crate::Result;
 use crate::no_room::MemoryLeft;
 use farslot_fabric::tcp::TaggedBlocks;
@@ -45,10 +46,6 @@ const DRAWN: u64 = ((1 << 15) - 1) << (NUMBER_BITS + TAG_BITS);
 
 /// The number in the word of a segment that is kept for a table: in no list.
 const KEPT: u64 = (1 << NUMBER_BITS) - 1;
-
-/// The most segments of a table's addresses: more than any region has, for slots and records have
-/// addresses apart.
-pub(super) const MOST_LISTED: u64 = 3 * MOST_SEGMENTS;
 
 /// Words that a look for a free segment reads at a time.
 const LOOK_AT: u64 = 512;
@@ -153,14 +150,6 @@ pub(crate) fn segments_of(node: NodeId, record: &TableRecord) -> Option<Segments
         shift: layout.segment.trailing_zeros(),
         least: record.catalog_end,
     })
-}
-
-/// The layout of a table that is made of segments.
-pub(crate) fn pooled(scheme: &Scheme) -> Option<&farslot_index::race::RaceLayout> {
-    match scheme {
-        Scheme::Race(layout) if layout.segment > 0 => Some(layout),
-        _ => None,
-    }
 }
 
 /// How many segments are kept for a table, and how many others it has, by the words of all.
@@ -473,6 +462,7 @@ impl<E: Endpoint> Change<'_, '_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::sizes::MOST_SEGMENTS;
     use farslot_index::race::SMALLEST_SEGMENT;
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the catalog keeps of a table.
 
-use super::region::{catalog_bytes, segment_bytes};
+use super::sizes::{catalog_bytes, segment_bytes};
 use crate::error::bad_option;
 use crate::expiry::Expiry;
 use crate::owned::layout::{ChainedLayout, OrderedLayout, QueueLayout};
@@ -516,5 +516,13 @@ impl MemoryUse {
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.total.saturating_sub(self.taken)
+    }
+}
+
+/// The layout of a table that is made of segments.
+pub(crate) fn pooled(scheme: &Scheme) -> Option<&RaceLayout> {
+    match scheme {
+        Scheme::Race(layout) if layout.segment > 0 => Some(layout),
+        _ => None,
     }
 }

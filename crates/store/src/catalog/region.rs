@@ -1,21 +1,14 @@
 //! The catalog's place in a node's memory, and its header.
 
 use super::entry::{MOST_RECORD, WORDS_BYTES};
+use super::parsing::Entry;
+use super::sizes::{WORDS_AT, catalog_bytes, check_size, most_tables, records_at};
 use crate::{Result, StoreError};
 use farslot_fabric::{
     Endpoint, EndpointExt, FabricError, Nanos, NodeId, RegionId, RemoteAddr, Rights,
 };
-use farslot_index::race::SMALLEST_SEGMENT;
-use std::any::Any;
 use std::cell::RefCell;
 use std::time::Duration;
-
-/// The most tables of a node of 256 MiB or more.
-pub const MOST_TABLES: usize = 4096;
-/// The most tables of the smallest node.
-const FEWEST_TABLES: usize = 256;
-/// Bytes of a larger region that it has an entry for.
-const BYTES_AN_ENTRY: u64 = 64 << 10;
 
 /// Byte of the word of the client that changes the catalog.
 pub(super) const LOCK_AT: u64 = 0;
@@ -35,10 +28,6 @@ pub(super) const PUBLISHED_AT: u64 = 8 * PUBLISHED as u64;
 /// Words of the header.
 pub(super) const HEADER_WORDS: usize = 5;
 
-/// The words of the entries.
-const WORDS_AT: u64 = 4096;
-/// The most segments of a region.
-pub(super) const MOST_SEGMENTS: u64 = 4096;
 /// Tables start at multiples of this.
 pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 /// How long a client may go on using a table without having seen that it is there. It counts from
@@ -46,66 +35,6 @@ pub(super) const TABLE_ALIGNMENT: u64 = 4096;
 pub(crate) const LEASE: Nanos = 1_500_000_000;
 /// What is waited between two looks at something that another client is about to do.
 pub(super) const PAUSE: Nanos = 1_000_000;
-
-/// The most tables of a node that lends `region_bytes`: 256 below 32 MiB, 4,096 from 256 MiB on,
-/// and in between one for each 64 KiB, down to a power of two.
-///
-/// ```
-/// assert_eq!(farslot::layout::most_tables(1 << 20), 256);
-/// assert_eq!(farslot::layout::most_tables(100 << 20), 1024);
-/// assert_eq!(farslot::layout::most_tables(1 << 40), farslot::MOST_TABLES);
-/// ```
-#[must_use]
-pub const fn most_tables(region_bytes: u64) -> usize {
-    let most = region_bytes / BYTES_AN_ENTRY;
-    if most >= MOST_TABLES as u64 {
-        MOST_TABLES
-    } else if most <= FEWEST_TABLES as u64 {
-        FEWEST_TABLES
-    } else {
-        1 << most.ilog2()
-    }
-}
-
-/// Byte of the records in a region of so many bytes, behind the words of the entries.
-const fn records_at(region_bytes: u64) -> u64 {
-    WORDS_AT + (most_tables(region_bytes) * WORDS_BYTES) as u64
-}
-
-/// Byte of the words of the segments that a region of so many bytes has.
-pub(super) const fn segments_at(region_bytes: u64) -> u64 {
-    records_at(region_bytes) + (most_tables(region_bytes) * MOST_RECORD) as u64
-}
-
-/// The catalog's end in a region of so many bytes: tables start behind it.
-pub(crate) const fn catalog_bytes(region_bytes: u64) -> u64 {
-    segments_at(region_bytes) + MOST_SEGMENTS * 8
-}
-
-/// Refuses a region that has no room for tables behind the catalog.
-///
-/// # Errors
-/// [`StoreError::TooSmall`] says how many bytes it needs.
-pub(crate) fn check_size(region_bytes: u64) -> Result<()> {
-    // A region that is no larger than its catalog has the smallest.
-    let catalog = catalog_bytes(region_bytes);
-    match region_bytes > catalog {
-        true => Ok(()),
-        false => Err(StoreError::TooSmall {
-            bytes: region_bytes,
-            least: catalog + 1,
-        }),
-    }
-}
-
-/// Bytes of a segment of a region of so many bytes.
-pub(crate) const fn segment_bytes(region_bytes: u64) -> u64 {
-    let bytes = region_bytes.div_ceil(MOST_SEGMENTS).next_power_of_two();
-    if bytes < SMALLEST_SEGMENT {
-        return SMALLEST_SEGMENT;
-    }
-    bytes
-}
 
 /// What clients may do at a node. Whoever keeps it may do all of that at any time
 /// ([`EndpointCore::for_keeper`](farslot_fabric::EndpointCore::for_keeper)).
@@ -141,9 +70,8 @@ pub(crate) struct Catalog<'e, E> {
     pub(super) incarnation: u64,
     pub(super) region_bytes: u64,
     may_read: bool,
-    /// The entries as `listing` has read them last: a record whose words are the same is not read
-    /// again. Of a type of its own, for what an entry is builds on what a catalog is.
-    pub(super) known: RefCell<Option<Box<dyn Any>>>,
+    /// The entries as they were read last: a record whose words are the same is not read again.
+    pub(super) known: RefCell<Vec<Entry>>,
 }
 
 impl<'e, E: Endpoint> Catalog<'e, E> {

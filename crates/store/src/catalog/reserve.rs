@@ -13,11 +13,12 @@
 use super::listing::CatalogSnapshot;
 use super::lock::Change;
 use super::pool::{
-    ATTEMPTS, AttachOutcome, Claim, WIDTH, beyond_reserve, is_kept, kept_for, number_in, pooled,
+    ATTEMPTS, AttachOutcome, Claim, WIDTH, beyond_reserve, is_kept, kept_for, number_in,
     reserve_of, segments_of, segments_with,
 };
-use super::record::{Scheme, TableRecord};
-use super::region::{Catalog, segment_bytes};
+use super::record::{Scheme, TableRecord, pooled};
+use super::region::Catalog;
+use super::sizes::segment_bytes;
 use crate::{Result, StoreError};
 use farslot_fabric::{Endpoint, EndpointExt, Piece, RemoteAddr, Segments, window};
 use std::cell::Cell;

@@ -27,8 +27,9 @@ use super::parsing::{Entry, Is, damaged, entry_in};
 use super::record::TableRecord;
 use super::region::{
     Catalog, HEADER_WORDS, MARK_AT, PHASE_AT, PUBLISHED, PUBLISHED_AT, Phase, REPAIRS_AT, entry_at,
-    most_tables, record_at,
+    record_at,
 };
+use super::sizes::most_tables;
 use crate::calls::client::asking::ask_of_tables;
 use crate::calls::request::Question;
 use crate::{Result, StoreError};

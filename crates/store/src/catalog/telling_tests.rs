@@ -3,9 +3,8 @@
 
 use super::entry::{EntryWords, ID_AT, MOST_RECORD, State, WORDS_BYTES, closed};
 use super::parsing::{Entry, Is, entry_in};
-use super::region::{
-    HEADER_WORDS, PHASE_AT, PUBLISHED, Phase, catalog_bytes, entry_at, most_tables, record_at,
-};
+use super::region::{HEADER_WORDS, PHASE_AT, PUBLISHED, Phase, entry_at, record_at};
+use super::sizes::{catalog_bytes, most_tables};
 use super::telling::{ReplacedIds, is_restoring, record_of, tables_from, taken_apart, told_by};
 use super::*;
 use crate::shapes::{CuckooShape, DuoShape, RaceShape};

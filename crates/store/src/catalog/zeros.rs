@@ -3,7 +3,7 @@
 //! does not come to take memory by being dropped.
 
 use super::lock::Change;
-use super::pool::pooled;
+use super::record::pooled;
 use super::record::{Scheme, TableRecord};
 use crate::Result;
 use farslot_fabric::{Endpoint, EndpointExt};

@@ -1,7 +1,8 @@
 //! Grants of single tables.
 
 use super::{REGION, Server};
-use crate::catalog::pool::{blocks_of, pooled};
+use crate::catalog::pool::blocks_of;
+use crate::catalog::record::pooled;
 use crate::catalog::{TableRecord, catalog_bytes};
 use crate::clients::executes;
 use crate::names::{check_grant_name, check_name, listed};

@@ -186,7 +186,7 @@ struct KeptState {
     /// Those that have no turn now. Of those of a grant the first that is due has the next.
     waiting: VecDeque<KeptCall>,
     /// What each grant has of all of them.
-    shares: HashMap<Option<Box<str>>, Share>,
+    shares: HashMap<Option<Box<str>>, KeptShare>,
     /// Turns so far.
     turns: u64,
     /// Whether one came that the thread has not seen.
@@ -199,14 +199,14 @@ struct KeptState {
 
 /// The calls of the clients of a grant.
 #[derive(Clone, Copy, Default)]
-struct Share {
+struct KeptShare {
     calls: usize,
     bytes: usize,
     /// Which turn was the last that one of them had.
     last_turn: u64,
 }
 
-impl Share {
+impl KeptShare {
     /// Whether another call of so many bytes is within one of so many parts of what a node keeps.
     const fn has_room(&self, bytes: usize, parts: usize) -> bool {
         self.calls < MOST_CALLS / parts && self.bytes + bytes <= MOST_BYTES / parts
@@ -217,7 +217,7 @@ impl KeptState {
     /// Whether another call of so many bytes may be kept for a grant; that of all of the memory
     /// has no limit of its own.
     fn has_room(&self, bytes: usize, grant: Option<&str>) -> bool {
-        let mut all = Share::default();
+        let mut all = KeptShare::default();
         for share in self.shares.values() {
             all.calls += share.calls;
             all.bytes += share.bytes;
