@@ -18,7 +18,7 @@ pub struct Hold {
     pub promised: u64,
 }
 
-/// The levels that a tree may grow by while a leaf is held.
+/// The levels that a tree may grow by while a leaf is held, and is sure to have nodes for a change.
 const GROWTH: u64 = 2;
 
 impl Tree {
@@ -83,7 +83,8 @@ impl Tree {
     /// so does what is split off it. Returns `false`, and does nothing, if this lock is not on it.
     ///
     /// # Errors
-    /// [`Fault::Refused`] if the value is longer than the map's.
+    /// [`Fault::Refused`] if the value is longer than the map's, or the tree has grown by so many
+    /// levels since the leaf was locked that there are too few nodes: then nothing is changed.
     pub fn change(
         &self,
         memory: &mut dyn OwnerMemory,

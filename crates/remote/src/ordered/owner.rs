@@ -94,8 +94,15 @@ impl Owner<'_> {
             (Err(at), _) => pairs.insert(at, (key.into(), value.into())),
         }
         let new = found.is_err();
-        // Before anything is changed: splits of all nodes on the way, and a new root.
-        if new && holder == 0 && self.splits(&way) && self.unpromised()? < way.len() as u64 + 1 {
+        // Before anything is changed.
+        let needed = self.new_nodes(&way);
+        let is_full = match holder {
+            // So many that holders' promises last, however the tree grows meanwhile.
+            0 => needed > 0 && self.unpromised()? < way.len() as u64 + 1,
+            // For which it has grown by more than was promised, or others have.
+            _ => needed > self.nodes_left()?,
+        };
+        if is_full {
             return Err(RefusalReason::Full.into());
         }
         self.put(way)?;
@@ -127,15 +134,20 @@ impl Owner<'_> {
         Ok(true)
     }
 
-    /// Whether the last node of a way has more entries than it may.
-    fn splits(&self, way: &LeafPath) -> bool {
-        way.last().is_some_and(|(_, node)| self.is_over(node))
+    /// Nodes that are to be made if the last node of a way is stored as it is: a half of each that
+    /// is split, and a root above the old one.
+    fn new_nodes(&self, way: &LeafPath) -> u64 {
+        let mut ends = way.iter().rev().enumerate();
+        // Each above the last has one entry more by then.
+        let kept = ends.position(|(height, (_, node))| !self.is_over(node, height.min(1)));
+        kept.unwrap_or(way.len() + 1) as u64
     }
 
-    fn is_over(&self, node: &Node) -> bool {
+    /// Whether a node has more entries than it may, with so many new ones.
+    fn is_over(&self, node: &Node, new: usize) -> bool {
         match &node.entries {
-            NodeEntries::Leaf(pairs) => pairs.len() > self.shape.leaf_pairs.into(),
-            NodeEntries::Inner(_, children) => children.len() > self.shape.children.into(),
+            NodeEntries::Leaf(pairs) => pairs.len() + new > self.shape.leaf_pairs.into(),
+            NodeEntries::Inner(_, children) => children.len() + new > self.shape.children.into(),
         }
     }
 
@@ -144,7 +156,7 @@ impl Owner<'_> {
     fn put(&mut self, mut way: LeafPath) -> Result<(), Fault> {
         while let Some((number, mut node)) = way.pop() {
             node.version = node.version.wrapping_add(1);
-            if !self.is_over(&node) {
+            if !self.is_over(&node, 0) {
                 return self.store(number, &node);
             }
             let new = self.take_node()?;

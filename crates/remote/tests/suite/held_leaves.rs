@@ -196,3 +196,42 @@ fn an_unlock_goes_no_further_than_was_promised() {
     release(&tree, &mut memory, &mut held, NAMES[0]);
     assert_eq!(locked(&mut memory), 0);
 }
+
+/// Whatever has become of the nodes that it was promised.
+#[test]
+fn a_change_under_a_lock_that_has_no_nodes_is_refused_before_it_begins() {
+    const PUT: u8 = 1;
+    let tree = Tree::new(SHAPE).unwrap();
+    let mut memory = PlainMemory::of(SHAPE.at + SHAPE.bytes());
+    let mut model = BTreeMap::new();
+    let mut refused = BTreeSet::new();
+    for key in (0..=250_u8).rev().step_by(2) {
+        let Ok(hold) = tree.try_lock(&mut memory, &[key, 1], NAMES[0]) else {
+            break;
+        };
+        for left in 0..6 {
+            let mut then = PlainMemory(memory.0.clone());
+            // The words of the map's header: nodes in use.
+            then.store(SHAPE.at + 8, u64::from(SHAPE.nodes) - left)
+                .unwrap();
+            let end = tree.change(&mut then, &[key, 1], NAMES[0], Some(&[9]));
+            let mut expected = model.clone();
+            match end {
+                Ok(is_done) => {
+                    assert!(is_done);
+                    expected.insert(vec![key, 1], vec![9]);
+                }
+                Err(Fault::Refused(_)) => drop(refused.insert(left)),
+                Err(other) => panic!("{other:?}"),
+            }
+            assert_eq!(all(&tree, &mut then).0, expected, "{key} {left}");
+        }
+        tree.unlock(&mut memory, &hold.leaf.low, NAMES[0], hold.promised)
+            .unwrap();
+        if call(&tree, &mut memory, &[PUT, 0, 1, 0, key, 7]).is_ok() {
+            model.insert(vec![key], vec![7]);
+        }
+    }
+    // One for each node on the way at least.
+    assert!(refused.contains(&0) && refused.contains(&2), "{refused:?}");
+}
