@@ -137,6 +137,9 @@ impl<E: Endpoint> Database<E> {
         };
         let (status, part) = read(&reply)?;
         match status {
+            // Which part is this node's nobody has told: it is finished by those who ask the home
+            // for all that is left of it.
+            OwnerStatus::Done if !home.is_told() => {}
             OwnerStatus::Done => {
                 self.finish(node, lock, part.0).await?;
                 self.call(
@@ -165,7 +168,7 @@ impl<E: Endpoint> Database<E> {
             return Some(at);
         }
         // The node that has the lock has not lost its memory.
-        let is_same_list = home.nodes == 0 || usize::from(home.nodes) == self.nodes.len();
+        let is_same_list = !home.is_told() || usize::from(home.nodes) == self.nodes.len();
         (nodes.contains(&place) && is_same_list && place != node).then_some(place)
     }
 

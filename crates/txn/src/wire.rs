@@ -97,6 +97,13 @@ pub(crate) struct TransactionHome {
     pub(crate) at: u8,
 }
 
+impl TransactionHome {
+    /// Whether a client has told of it. No list is without a node.
+    pub(crate) const fn is_told(self) -> bool {
+        self.nodes != 0
+    }
+}
+
 /// Who holds a key, as its node tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockHolder {

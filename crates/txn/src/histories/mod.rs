@@ -7,7 +7,7 @@ mod world;
 
 use crate::broken::ProtocolBreach;
 use crate::database::Locked;
-use crate::wire::{OwnerStatus, Part, Write, put_write};
+use crate::wire::{LockHolder, OwnerStatus, Part, TransactionHome, Write, put_write};
 use crate::{Database, Locking, TableId, Transaction, TxnError};
 use clients::{HistoryTally, Record, list, run_one};
 use farslot_check::serial::{Anomaly, Commit, CycleKind, ListOp, check_serial};
@@ -421,7 +421,7 @@ fn a_client_whose_names_its_home_does_not_know_asks_for_new_ones() {
 }
 
 /// One writes at all nodes, has it decided, and stops.
-async fn decide_and_stop(one: &Database<SimEndpoint>) {
+async fn decide_and_stop(one: &Database<SimEndpoint>) -> Lock {
     let mut open = one.begin();
     for table in [0, 1, 2] {
         open.write(TableId(table), b"key", b"1").await.unwrap();
@@ -434,8 +434,32 @@ async fn decide_and_stop(one: &Database<SimEndpoint>) {
     };
     put_write(&mut part, write);
     let other_parts = [1, 2].map(|node| (node, part.clone()));
-    let end = one.decide(open.lock.unwrap(), &part, &other_parts).await;
+    let lock = open.lock.unwrap();
+    let end = one.decide(lock, &part, &other_parts).await;
     assert_eq!(end, Ok(OwnerStatus::Done));
+    lock
+}
+
+/// As of a lock that its node could not take off memory that was damaged, and has no note of.
+#[test]
+fn who_is_not_told_of_a_home_leaves_what_it_has_decided() {
+    two_clients(async |_, endpoint, [one, other]| {
+        let lock = decide_and_stop(&one).await;
+        endpoint.sleep(2 * LEASE).await;
+        let met = LockHolder {
+            lock,
+            is_over: true,
+            home: TransactionHome::default(),
+        };
+        for node in [1, 2] {
+            assert_eq!(other.resolve(met, node).await, Ok(()));
+        }
+        assert_eq!(other.recover(0).await, Ok(2));
+        for table in [0, 1, 2] {
+            let value = other.get(TableId(table), b"key").await;
+            assert_eq!(value, Ok(Some(b"1".to_vec())), "{table}");
+        }
+    });
 }
 
 #[test]
