@@ -90,9 +90,7 @@ impl RequestTurn<'_> {
 
     fn release_with(&mut self, lock: Lock, go_on: GoOn<Self>) -> Result<(), Fault> {
         let mut first_fault = Ok(());
-        while let Some(held) = self.books.held.get_mut(&lock.word())
-            && let Some(((object, key), promised)) = held.keys.pop_first()
-        {
+        while let Some(((object, key), promised)) = self.books.take_held(lock.word()) {
             let unlocked = match self.find(object, Rights::NONE, true) {
                 Ok(Some(table)) => table.unlock(self.memory, &key, lock, promised),
                 Ok(None) => Ok(()),
@@ -101,10 +99,9 @@ impl RequestTurn<'_> {
             first_fault = first_fault.and(unlocked);
             go_on(self)?;
         }
-        if self.books.held.remove(&lock.word()).is_some() {
+        if self.books.release(lock.word()) {
             let lock = lock.word();
             BookChange::Released { lock }.put(self.memory);
-            self.books.has_less();
         }
         first_fault
     }
@@ -160,7 +157,7 @@ impl RequestTurn<'_> {
         if decided.is_none() || !self.speaks_for(grant) {
             return;
         }
-        if let Some(decided) = self.books.decided.get_mut(&lock.word()) {
+        if let Some(mut decided) = self.books.take_decided(lock.word()) {
             decided
                 .parts
                 .retain(|(of, _)| node.is_some_and(|node| *of != node));
@@ -170,9 +167,8 @@ impl RequestTurn<'_> {
                 parts: &decided.parts,
             };
             noted.put(self.memory);
-            if decided.parts.is_empty() {
-                self.books.decided.remove(&lock.word());
-                self.books.has_less();
+            if !decided.parts.is_empty() {
+                self.books.decide(lock.word(), decided);
             }
         }
     }

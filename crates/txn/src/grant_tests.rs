@@ -1,10 +1,12 @@
 //! Clients of several grants: none speaks for a transaction of another's.
 
-use crate::books::{Owner, OwnerOptions};
+use crate::books::{MOST_NOTED, Owner, OwnerOptions};
 use crate::kept::{Asked, CHANGES, Kept, Tables};
 use crate::turn::RequestTurn;
 use crate::wire::{LockHolder, OwnerStatus, Reader, TransactionHome, Write, put_write};
-use farslot_fabric::{Caller, FabricError, NodeId, RegionId, RemoteAddr, Result, Rights};
+use farslot_fabric::{
+    Caller, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result, Rights,
+};
 use farslot_remote::chained::{Shape, Table};
 use farslot_remote::{DENIED, Lock, ObjectId};
 use farslot_rpc::{Fault, Request};
@@ -14,12 +16,12 @@ use std::sync::Arc;
 
 const SHAPE: Shape = Shape {
     at: 0,
-    key_bytes: 8,
+    key_bytes: 1_000,
     value_bytes: 8,
-    slots: 2,
-    buckets: 4,
-    most_buckets: 4,
-    overflow: 8,
+    slots: 8,
+    buckets: 1_024,
+    most_buckets: 1_024,
+    overflow: 64,
     split_after: 0,
     seed: 7,
 };
@@ -75,9 +77,39 @@ impl Tables for Two {
     }
 }
 
+/// Memory whose owner has room for so many bytes of notes, if it is kept.
+struct NotingMemory {
+    words: PlainMemory,
+    room: Option<usize>,
+}
+
+impl OwnerMemory for NotingMemory {
+    fn bytes(&self) -> u64 {
+        self.words.bytes()
+    }
+    fn load(&self, offset: u64) -> Result<u64> {
+        self.words.load(offset)
+    }
+    fn store(&mut self, offset: u64, value: u64) -> Result<()> {
+        self.words.store(offset, value)
+    }
+    fn compare_swap(&mut self, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        self.words.compare_swap(offset, expected, new)
+    }
+    fn copy_out(&self, offset: u64, into: &mut [u64]) -> Result<()> {
+        self.words.copy_out(offset, into)
+    }
+    fn copy_in(&mut self, offset: u64, words: &[u64]) -> Result<()> {
+        self.words.copy_in(offset, words)
+    }
+    fn room_for_notes(&self) -> Option<usize> {
+        self.room
+    }
+}
+
 struct Node {
     owner: Owner,
-    memory: PlainMemory,
+    memory: NotingMemory,
     now: u64,
 }
 
@@ -85,7 +117,10 @@ impl Node {
     fn new() -> Self {
         Self {
             owner: Owner::new(Arc::new(Two), OwnerOptions::default()),
-            memory: PlainMemory::of(2 * SHAPE.bytes()),
+            memory: NotingMemory {
+                words: PlainMemory::of(2 * SHAPE.bytes()),
+                room: None,
+            },
             now: 1_000,
         }
     }
@@ -259,25 +294,44 @@ fn decisions_have_a_bound_in_bytes_of_which_a_grant_has_half() {
 fn books_are_crowded_no_longer_than_there_is_too_much() {
     let [holder, other, _] = clients();
     let mut node = Node::new();
-    let crowded = |node: &mut Node| {
+    node.memory.room = Some(usize::MAX);
+    let crowded = |node: &mut Node, lock: Lock| {
         let mut books = node.owner.books(&mut node.memory, node.now);
-        books.is_crowded = true;
+        // Of a table that is gone.
+        let begin = || unreachable!("it holds something");
+        assert!(books.hold(lock.word(), (7, &[0; MOST_NOTED]), 0, begin));
     };
     // Whoever holds much gives it back.
     let lock = node.lock(&holder, TABLES[0], b"key");
-    crowded(&mut node);
+    crowded(&mut node, lock);
     let opened = node.turn(&other, |mut turn| turn.open(0)).expect("names");
     let name = Reader(&opened[1..]).lock().expect("a name");
     assert!(node.lock_as(&other, name, TABLES[1], b"key").is_err());
     assert_eq!(node.turn(&holder, |mut turn| turn.abort(lock)), Ok(()));
     assert!(node.lock_as(&other, name, TABLES[1], b"key").is_ok());
     // Or is gone, and nobody wants its keys.
-    node.lock(&holder, TABLES[0], b"key");
-    crowded(&mut node);
+    let lock = node.lock(&holder, TABLES[0], b"key");
+    crowded(&mut node, lock);
     node.now += 2 * node.owner.options.lease;
     node.lock(&other, TABLES[1], b"another");
     let books = node.owner.books(&mut node.memory, node.now);
     assert_eq!(books.held.len(), 1, "what is over is given up");
+}
+
+#[test]
+fn what_is_noted_of_locks_has_a_bound_of_which_a_grant_has_half() {
+    let [holder, other, _] = clients();
+    let mut node = Node::new();
+    node.memory.room = Some(usize::MAX);
+    let lock = node.lock(&holder, TABLES[0], b"key");
+    let mut keys = (0..3_000_u16).map(|number| [&number.to_le_bytes()[..], &[7; 998]].concat());
+    let mut is_refused = |key: &[u8]| node.lock_as(&holder, lock, TABLES[0], key).is_err();
+    let refused = keys.position(|key| is_refused(&key));
+    let half = MOST_NOTED / 2 / 1_000;
+    assert!(refused.is_some_and(|locked| (half - 200..half).contains(&locked)));
+    // All is noted anew.
+    node.memory.room = Some(0);
+    node.lock(&other, TABLES[1], b"key");
 }
 
 #[test]

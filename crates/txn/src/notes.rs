@@ -12,8 +12,6 @@ use crate::wire::{Reader, TransactionHome, Writer};
 use farslot_fabric::{Nanos, OwnerMemory};
 use std::collections::BTreeMap;
 
-/// Bytes of notes of all transactions beyond which none locks anything more before some have ended.
-const MOST: usize = 2 << 20;
 /// All is noted anew when there is less room than this.
 const LEAST_ROOM: usize = 4 << 20;
 
@@ -139,19 +137,18 @@ impl Books {
                 let (lock, home) = (from.word()?, from.home()?);
                 let grant = grant_of(&mut from)?;
                 let (object, promised) = (from.word()?, from.word()?);
-                let held = self.held.entry(lock).or_insert_with(|| TransactionLocks {
+                self.hold(lock, (object, from.0), promised, || TransactionLocks {
                     until: now.saturating_add(options.lease),
                     home,
                     grant,
                     keys: BTreeMap::new(),
                 });
-                *held.keys.entry((object, from.0.into())).or_default() += promised;
             }
             1 => {
                 let (lock, home) = (from.word()?, from.home()?);
                 self.held.get_mut(&lock)?.home = home;
             }
-            2 => drop(self.held.remove(&from.word()?)),
+            2 => drop(self.release(from.word()?)),
             3 => {
                 let lock = from.word()?;
                 let grant = grant_of(&mut from)?;
@@ -161,14 +158,14 @@ impl Books {
                     parts.push((node, from.bytes(usize::try_from(bytes).ok()?)?.into()));
                 }
                 match parts.is_empty() {
-                    true => drop(self.decided.remove(&lock)),
+                    true => drop(self.take_decided(lock)),
                     false => {
                         let decided = Decided {
                             since: now,
                             grant,
                             parts,
                         };
-                        self.decided.insert(lock, decided);
+                        self.decide(lock, decided);
                     }
                 }
             }
@@ -193,7 +190,7 @@ impl Books {
     }
 
     /// Notes all of the books anew where there is little room for more notes.
-    pub(crate) fn make_room(&mut self, memory: &mut dyn OwnerMemory) {
+    pub(crate) fn make_room(&self, memory: &mut dyn OwnerMemory) {
         if memory
             .room_for_notes()
             .is_none_or(|room| room >= LEAST_ROOM)
@@ -203,21 +200,10 @@ impl Books {
         self.note_all(memory);
     }
 
-    /// Notes that something has ended: there may be less than too much by now. If there is not, it
-    /// is found when all is noted anew.
-    pub(crate) const fn has_less(&mut self) {
-        self.is_crowded = false;
-    }
-
     /// Notes all of the books anew.
-    pub(crate) fn note_all(&mut self, memory: &mut dyn OwnerMemory) {
+    pub(crate) fn note_all(&self, memory: &mut dyn OwnerMemory) {
         memory.note_anew();
-        let mut bytes = 0;
-        let mut put = |change: BookChange<'_>| {
-            let note = change.encode();
-            bytes += note.len() + 16;
-            memory.note(&note);
-        };
+        let mut put = |change: BookChange<'_>| memory.note(&change.encode());
         if let Some((place, names)) = &self.names {
             let (place, moves) = (*place, self.moves);
             put(BookChange::Names {
@@ -248,7 +234,6 @@ impl Books {
                 parts,
             });
         }
-        self.is_crowded = bytes > MOST;
     }
 }
 
@@ -307,7 +292,7 @@ mod tests {
     }
 
     /// All of the books, as they are noted anew.
-    fn all_of(books: &mut Books) -> Vec<Vec<u8>> {
+    fn all_of(books: &Books) -> Vec<Vec<u8>> {
         let mut notes = Notes {
             is_full: true,
             ..Notes::default()
@@ -376,7 +361,7 @@ mod tests {
             decisions: 2,
             ..OwnerOptions::default()
         };
-        let mut books = Books::noted(&memory, 1_000, &options);
+        let books = Books::noted(&memory, 1_000, &options);
         let held = &books.held[&locks[0]];
         assert_eq!((held.home.at, held.grant.as_deref()), (0, Some("grant")));
         assert_eq!(held.until, 1_000 + options.lease);
@@ -389,11 +374,11 @@ mod tests {
         assert_eq!((*place, books.moves, noted.words()), (3, 1, names.words()));
         assert!(noted.given_up().eq(names.given_up()));
         // And once more, from all of them noted anew.
-        let all = all_of(&mut books);
+        let all = all_of(&books);
         memory.notes.clone_from(&all);
-        let mut again = Books::noted(&memory, 1_000, &options);
-        assert_eq!(all_of(&mut again), all);
-        assert!(!again.is_crowded);
+        let again = Books::noted(&memory, 1_000, &options);
+        assert_eq!(all_of(&again), all);
+        assert_eq!(again.crowd(None), None);
     }
 
     #[test]
@@ -414,20 +399,28 @@ mod tests {
     }
 
     #[test]
-    fn books_of_which_there_is_too_much_are_crowded() {
+    fn books_of_which_there_is_too_much_are_crowded_until_there_is_less() {
         let mut books = Books::default();
-        for lock in 1..200 {
-            let decided = Decided {
-                since: 0,
-                grant: None,
-                parts: vec![(1, vec![0; 16 << 10].into())],
-            };
-            books.decided.insert(lock, decided);
+        let decided = |grant: u64| Decided {
+            since: 0,
+            grant: Some(format!("grant {}", grant % 3).into()),
+            parts: vec![(1, vec![0; 16 << 10].into())],
+        };
+        (0..129).for_each(|lock| books.decide(lock, decided(lock)));
+        // Again: as when a part of it is finished.
+        books.decide(0, decided(0));
+        let (bytes, limit) = books.crowd(Some("grant 0")).unwrap();
+        assert!(limit < bytes && bytes < 130 * (17 << 10), "{bytes}");
+        let noted: usize = all_of(&books).iter().map(|note| note.len() + 16).sum();
+        assert!(noted <= bytes, "{noted} are counted as {bytes}");
+        for lock in 0..32 {
+            assert!(books.take_decided(lock).is_some());
         }
-        all_of(&mut books);
-        assert!(books.is_crowded);
-        books.decided.retain(|lock, _| *lock < 50);
-        all_of(&mut books);
-        assert!(!books.is_crowded);
+        assert_eq!(books.crowd(Some("grant 0")), None);
+        // One grant has too much, and others do not.
+        (200..264).for_each(|lock| books.decide(lock * 3, decided(lock * 3)));
+        (32..129).for_each(|lock| drop(books.take_decided(lock)));
+        let (_, half) = books.crowd(Some("grant 0")).unwrap();
+        assert_eq!((half * 2, books.crowd(Some("grant 1"))), (limit, None));
     }
 }

@@ -25,9 +25,6 @@ const NO_NAMES: u32 = 103;
 /// are not over.
 pub(crate) const OTHER_PLACE: u32 = 104;
 
-/// Bytes that a part of a decision takes besides its own.
-const A_PART: usize = 32;
-
 /// Why a transaction may lock nothing more: there is too much to be noted of others.
 const CROWDED: u32 = 105;
 
@@ -98,10 +95,6 @@ impl<'t> RequestTurn<'t> {
         self.caller.grant() == grant || all()
     }
 
-    fn grant(&self) -> Option<Box<str>> {
-        self.caller.grant().map(Box::from)
-    }
-
     /// Names a client's next transactions. A client that has the node at another place of its list
     /// than those before it is given names while no transaction of theirs is under way here: their
     /// names are none any more.
@@ -144,7 +137,7 @@ impl<'t> RequestTurn<'t> {
                 is_gone &= self.find(object, Rights::NONE, true)?.is_none();
             }
             if is_gone {
-                self.books.held.remove(&lock);
+                self.books.release(lock);
                 BookChange::Released { lock }.put(self.memory);
             }
         }
@@ -164,7 +157,7 @@ impl<'t> RequestTurn<'t> {
         if room < most {
             return Err(Fault::NoRoom(most));
         }
-        if self.books.is_crowded {
+        if self.crowd().is_some() {
             self.give_up_late(lock)?;
         }
         match self.books.held.get(&lock.word()) {
@@ -172,7 +165,7 @@ impl<'t> RequestTurn<'t> {
                 return Err(Fault::Refused(DENIED));
             }
             None if !may_open => return Ok(vec![OwnerStatus::Aborted as u8]),
-            _ if self.books.is_crowded => return Err(Fault::Refused(CROWDED)),
+            _ if self.crowd().is_some() => return Err(Fault::Refused(CROWDED)),
             _ => {}
         }
         let mut reply = Writer::default();
@@ -407,27 +400,19 @@ impl<'t> RequestTurn<'t> {
     /// Notes that a transaction has something locked here; its lease runs from the first on.
     fn hold(&mut self, lock: Lock, object: u64, held: &[u8], promised: u64) {
         let until = self.now.saturating_add(self.owner.options.lease);
-        let grant = self.grant();
-        let held_by = self
+        let caller = self.caller;
+        let begin = || TransactionLocks {
+            until,
+            home: TransactionHome::default(),
+            grant: caller.grant().map(Box::from),
+            keys: BTreeMap::new(),
+        };
+        let is_new = self
             .books
-            .held
-            .entry(lock.word())
-            .or_insert_with(|| TransactionLocks {
-                until,
-                home: TransactionHome::default(),
-                grant,
-                keys: BTreeMap::new(),
-            });
-        let mut is_new = false;
-        let sum = held_by
-            .keys
-            .entry((object, held.into()))
-            .or_insert_with(|| {
-                is_new = true;
-                0
-            });
-        *sum += promised;
-        if is_new || promised > 0 {
+            .hold(lock.word(), (object, held), promised, begin);
+        if let Some(held_by) = self.books.held.get(&lock.word())
+            && (is_new || promised > 0)
+        {
             let noted = BookChange::Holds {
                 lock: lock.word(),
                 home: held_by.home,
@@ -536,48 +521,44 @@ impl<'t> RequestTurn<'t> {
             }
         }
         if !other_parts.is_empty() {
-            let bytes = other_parts
-                .iter()
-                .map(|(_, part)| A_PART + part.len())
-                .sum();
-            if self.books.is_crowded || !self.has_room_for(bytes) {
-                return Ok(OwnerStatus::Full);
-            }
             let parts = other_parts
                 .iter()
                 .map(|(node, part)| (*node, (*part).into()));
             let decided = Decided {
                 since: self.now,
-                grant: self.grant(),
+                grant: self.caller.grant().map(Box::from),
                 parts: parts.collect(),
             };
+            if self.crowd().is_some() || !self.has_room_for(&decided) {
+                return Ok(OwnerStatus::Full);
+            }
             let noted = BookChange::Decided {
                 lock: lock.word(),
                 grant: decided.grant.as_deref(),
                 parts: &decided.parts,
             };
             noted.put(self.memory);
-            self.books.decided.insert(lock.word(), decided);
+            self.books.decide(lock.word(), decided);
         }
         // It is committed: whatever of it cannot be done, its client is not told that it is not.
         self.apply(lock, &writes).map_err(|_| Fault::Damaged)?;
         Ok(OwnerStatus::Done)
     }
 
-    /// Whether a decision of so many bytes may be kept for the caller.
-    fn has_room_for(&self, bytes: usize) -> bool {
-        let options = &self.owner.options;
-        let (mut all, mut of_grant) = (bytes, bytes);
-        for decided in self.books.decided.values() {
-            let parts = decided.parts.iter();
-            let kept: usize = parts.map(|(_, part)| A_PART + part.len()).sum();
-            all += kept;
-            if decided.grant.as_deref() == self.caller.grant() {
-                of_grant += kept;
-            }
-        }
-        let fits = all <= options.decision_bytes && of_grant <= options.decision_bytes / 2;
-        fits && self.books.decided.len() < options.decisions
+    /// Whether a decision of the caller may be kept.
+    fn has_room_for(&self, decided: &Decided) -> bool {
+        let (books, options) = (&*self.books, &self.owner.options);
+        let (grant, bytes) = (decided.grant.as_deref(), decided.bytes());
+        let excess = books.decisions.excess(grant, bytes, options.decision_bytes);
+        excess.is_none() && books.decided.len() < options.decisions
+    }
+
+    /// The bytes to be noted that keep the caller's transactions from locking more, and their
+    /// limit.
+    fn crowd(&self) -> Option<(usize, usize)> {
+        let is_noted = self.memory.room_for_notes().is_some();
+        let crowd = || self.books.crowd(self.caller.grant());
+        is_noted.then(crowd).flatten()
     }
 
     /// As FORD does: writes and releases whatever lock there is.
