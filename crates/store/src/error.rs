@@ -167,6 +167,18 @@ pub enum StoreError {
         /// What was in the way the last time.
         reason: String,
     },
+    /// What a transaction changes or locks at a node whose memory is kept is more than that can do
+    /// at once. Nothing was changed: several smaller ones may do it.
+    #[error(
+        "what the transaction does at one node takes {} of its journal, over the limit of {}",
+        ByteCount(*bytes), ByteCount(*limit)
+    )]
+    TransactionTooLarge {
+        /// Bytes of the node's journal that it takes, as far as was counted.
+        bytes: usize,
+        /// Most bytes.
+        limit: usize,
+    },
     /// A table whose scheme takes no part in transactions was named in one.
     #[error(
         "table {name:?} is {scheme}, which takes no part in transactions{}",
@@ -462,9 +474,10 @@ impl StoreError {
             | Self::NotOrdered { .. }
             | Self::NoQueue { .. }
             | Self::NotExpiring { .. } => ErrorKind::Unsupported,
-            Self::NoNumber { .. } | Self::LongNumber { .. } | Self::OtherType { .. } => {
-                ErrorKind::DoesNotFit
-            }
+            Self::NoNumber { .. }
+            | Self::LongNumber { .. }
+            | Self::OtherType { .. }
+            | Self::TransactionTooLarge { .. } => ErrorKind::DoesNotFit,
             Self::FullQueue { .. } => ErrorKind::Full,
             Self::HandleClosed => ErrorKind::Closed,
             Self::QueueFull => ErrorKind::Busy,

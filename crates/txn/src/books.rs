@@ -137,6 +137,12 @@ const A_PART: usize = 32;
 pub(crate) const MOST_NOTED: usize = 2 << 20;
 
 impl TransactionLocks {
+    /// Bytes of all that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let keys = self.keys.keys();
+        keys.map(|(_, key)| self.bytes_of(key)).sum()
+    }
+
     fn bytes_of(&self, key: &[u8]) -> usize {
         A_LOCK + self.grant.as_deref().map_or(0, str::len) + key.len()
     }

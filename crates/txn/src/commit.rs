@@ -40,10 +40,7 @@ impl<E: Endpoint> Transaction<'_, E> {
                 return Err(TxnError::TooManyUnfinished { node: home });
             }
             Ok(_) => return Err(RemoteError::BadReply.into()),
-            Err(cause) if cause.may_have_taken_effect() => {
-                return Err(TxnError::InDoubt { lock, cause });
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         // It is committed: whatever fails from now on, those that meet its locks finish it.
         let finishes = other_parts.iter();
@@ -123,8 +120,7 @@ impl<E: Endpoint> Transaction<'_, E> {
                 let (table, key) = keys.nth(at).ok_or(RemoteError::BadReply)?;
                 Err(self.database.conflict(table, key, by).await)
             }
-            Err(cause) if cause.may_have_taken_effect() => Err(TxnError::InDoubt { lock, cause }),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,11 +1,12 @@
 //! A database as one thread's client has it: nodes, tables, and the calls about transactions.
 
-use crate::error::{ConflictCause, TxnError};
+use crate::error::{ConflictCause, TxnError, undecided};
 use crate::identity::{MOST_NODES, TableId, home_of, is_same_block, name_after};
 use crate::kept::Structure;
 use crate::turn::OTHER_PLACE;
 use crate::wire::{
-    HOLDER_BYTES, KeyVersion, LockHolder, OwnerRequest, OwnerStatus, Reader, TRANSACTION,
+    HOLDER_BYTES, KeyVersion, LIMIT_BYTES, LockHolder, OwnerRequest, OwnerStatus, Reader,
+    TRANSACTION,
 };
 use farslot_fabric::{Endpoint, EndpointExt, Nanos, RemoteAddr};
 use farslot_remote::chained::{Chained, Observation};
@@ -289,6 +290,9 @@ impl<E: Endpoint> Database<E> {
             }
             OwnerStatus::Locked => Locked::ByOther(rest.holder().ok_or_else(bad)?),
             OwnerStatus::Aborted => Locked::LeaseOver,
+            OwnerStatus::TooLarge | OwnerStatus::Crowded => {
+                return Err(over_limit(served.node, status, &rest).ok_or_else(bad)?);
+            }
             OwnerStatus::Running | OwnerStatus::Full | OwnerStatus::Changed => return Err(bad()),
         })
     }
@@ -337,7 +341,7 @@ impl<E: Endpoint> Database<E> {
         lock: Lock,
         home_part: &[u8],
         other_parts: &[(u8, Vec<u8>)],
-    ) -> Result<OwnerStatus, RpcError> {
+    ) -> Result<OwnerStatus, TxnError> {
         let home = home_of(lock).unwrap_or(0);
         let known = &self.nodes[usize::from(home)].done;
         let most = known.borrow().len().min(MOST_DONE);
@@ -349,16 +353,17 @@ impl<E: Endpoint> Database<E> {
             home_part,
             other_parts: other_parts.collect(),
         };
-        let reply = self.call(home, &request, 1).await;
+        let reply = self.call(home, &request, LIMIT_BYTES).await;
         if reply.is_err()
             && let OwnerRequest::Decide { done, .. } = request
         {
             known.borrow_mut().extend(done);
         }
+        let reply = reply.map_err(|cause| undecided(lock, cause))?;
         let reason = "it has no status";
-        read(&reply?)
-            .map(|(status, _)| status)
-            .map_err(|_| RpcError::Protocol { reason })
+        let bad = |_| undecided(lock, RpcError::Protocol { reason });
+        let (status, rest) = read(&reply).map_err(bad)?;
+        over_limit(home, status, &rest).map_or(Ok(status), Err)
     }
 
     /// Has a node commit a transaction that holds no lock, and has read and changes keys of that
@@ -369,24 +374,28 @@ impl<E: Endpoint> Database<E> {
         lock: Lock,
         reads: Vec<KeyVersion<'_>>,
         writes: &[u8],
-    ) -> Result<CommittedAt, RpcError> {
+    ) -> Result<CommittedAt, TxnError> {
         let request = OwnerRequest::Commit {
             lock,
             reads,
             writes,
         };
         // A key's place, and who holds it.
-        let reply = self.call(node, &request, 2 + HOLDER_BYTES).await?;
+        let reply = self.call(node, &request, 2 + HOLDER_BYTES).await;
+        let reply = reply.map_err(|cause| undecided(lock, cause))?;
         let end = match read(&reply) {
             Ok((OwnerStatus::Done, _)) => Some(CommittedAt::Done),
             Ok((OwnerStatus::Changed, mut rest)) => {
                 rest.half().map(|at| CommittedAt::Changed(at.into()))
             }
             Ok((OwnerStatus::Locked, rest)) => read_locked(rest),
+            Ok((status, rest)) if let Some(error) = over_limit(node, status, &rest) => {
+                return Err(error);
+            }
             _ => None,
         };
         let reason = "it does not tell how a commit ended";
-        end.ok_or(RpcError::Protocol { reason })
+        end.ok_or_else(|| undecided(lock, RpcError::Protocol { reason }))
     }
 
     /// Has a node run a procedure, once.
@@ -409,15 +418,11 @@ impl<E: Endpoint> Database<E> {
         };
         // Who holds a key is told with the key, which is no longer than what is asked with.
         let room = room.max(STOPPED_BYTES + self.longest_key(node)) + 1;
-        let reply = match self.call(node, &request, room).await {
-            Ok(reply) => reply,
-            Err(cause) if cause.may_have_taken_effect() => {
-                return Err(TxnError::InDoubt { lock, cause });
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let reply = self.call(node, &request, room).await;
+        let reply = reply.map_err(|cause| undecided(lock, cause))?;
         match read(&reply)? {
             (OwnerStatus::Done, _) => Ok(reply),
+            (status, rest) if let Some(error) = over_limit(node, status, &rest) => Err(error),
             (OwnerStatus::Locked, mut rest) => {
                 let object = rest.word().map(ObjectId).ok_or(RemoteError::BadReply)?;
                 let by = rest.holder().ok_or(RemoteError::BadReply)?;
@@ -477,6 +482,20 @@ impl<E: Endpoint> Database<E> {
         let client = &self.nodes[usize::from(node)].client;
         client.call(TRANSACTION, &request.encode(), room).await
     }
+}
+
+/// Why a node has done nothing for a transaction, if a limit is the reason.
+fn over_limit(node: u8, status: OwnerStatus, rest: &Reader<'_>) -> Option<TxnError> {
+    if !matches!(status, OwnerStatus::TooLarge | OwnerStatus::Crowded) {
+        return None;
+    }
+    let mut rest = Reader(rest.0);
+    let mut number = || usize::try_from(rest.word()?).ok();
+    let (bytes, limit) = (number()?, number()?);
+    Some(match status {
+        OwnerStatus::Crowded => TxnError::Crowded { node, bytes, limit },
+        _ => TxnError::TooLarge { node, bytes, limit },
+    })
 }
 
 /// A reply's status, and what follows it.

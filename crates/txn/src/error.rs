@@ -1,6 +1,7 @@
 //! Why a transaction failed.
 
 use crate::identity::TableId;
+use farslot_fabric::ByteCount;
 use farslot_remote::{Lock, RemoteError};
 use farslot_rpc::RpcError;
 
@@ -44,6 +45,35 @@ pub enum TxnError {
     TooManyUnfinished {
         /// The node's place in the database.
         node: u8,
+    },
+    /// What the transaction changes or locks is more than a node can do at once: nothing was
+    /// changed. It is so where the node's memory is kept.
+    #[error(
+        "what the transaction does at node {node} takes {} of its journal, over the limit of {}",
+        ByteCount(*bytes), ByteCount(*limit)
+    )]
+    TooLarge {
+        /// The node's place in the database.
+        node: u8,
+        /// Bytes of the node's journal that it takes, as far as was counted.
+        bytes: usize,
+        /// Most bytes.
+        limit: usize,
+    },
+    /// A node locks no more for now, as it has to keep notes of too many locks and unfinished
+    /// decisions, of all transactions or of those of the client's grant. Nothing was changed;
+    /// retry.
+    #[error(
+        "node {node} has {} to note of transactions, over the limit of {}: try again later",
+        ByteCount(*bytes), ByteCount(*limit)
+    )]
+    Crowded {
+        /// The node's place in the database.
+        node: u8,
+        /// Bytes of the notes.
+        bytes: usize,
+        /// Bytes beyond which nothing is locked.
+        limit: usize,
     },
     /// There is no such table.
     #[error("{table} does not exist: the database has {tables} tables")]
@@ -106,8 +136,19 @@ impl TxnError {
     pub const fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Conflict { .. } | Self::LeaseOver { .. } | Self::TooManyUnfinished { .. }
+            Self::Conflict { .. }
+                | Self::LeaseOver { .. }
+                | Self::TooManyUnfinished { .. }
+                | Self::Crowded { .. }
         )
+    }
+}
+
+/// Of a call that decides a transaction.
+pub(crate) fn undecided(lock: Lock, cause: RpcError) -> TxnError {
+    match cause.may_have_taken_effect() {
+        true => TxnError::InDoubt { lock, cause },
+        false => cause.into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::books::{MOST_NOTED, Owner, OwnerOptions};
 use crate::kept::{Asked, CHANGES, Kept, Tables};
 use crate::turn::RequestTurn;
-use crate::wire::{LockHolder, OwnerStatus, Reader, TransactionHome, Write, put_write};
+use crate::wire::{LockHolder, OwnerStatus, Reader, TransactionHome, Write, put_limit, put_write};
 use farslot_fabric::{
     Caller, FabricError, NodeId, OwnerMemory, RegionId, RemoteAddr, Result, Rights,
 };
@@ -306,9 +306,10 @@ fn books_are_crowded_no_longer_than_there_is_too_much() {
     crowded(&mut node, lock);
     let opened = node.turn(&other, |mut turn| turn.open(0)).expect("names");
     let name = Reader(&opened[1..]).lock().expect("a name");
-    assert!(node.lock_as(&other, name, TABLES[1], b"key").is_err());
+    let status = |node: &mut Node| node.lock_as(&other, name, TABLES[1], b"key").unwrap()[0];
+    assert_eq!(status(&mut node), OwnerStatus::Crowded as u8);
     assert_eq!(node.turn(&holder, |mut turn| turn.abort(lock)), Ok(()));
-    assert!(node.lock_as(&other, name, TABLES[1], b"key").is_ok());
+    assert_eq!(status(&mut node), OwnerStatus::Done as u8);
     // Or is gone, and nobody wants its keys.
     let lock = node.lock(&holder, TABLES[0], b"key");
     crowded(&mut node, lock);
@@ -325,10 +326,24 @@ fn what_is_noted_of_locks_has_a_bound_of_which_a_grant_has_half() {
     node.memory.room = Some(usize::MAX);
     let lock = node.lock(&holder, TABLES[0], b"key");
     let mut keys = (0..3_000_u16).map(|number| [&number.to_le_bytes()[..], &[7; 998]].concat());
-    let mut is_refused = |key: &[u8]| node.lock_as(&holder, lock, TABLES[0], key).is_err();
-    let refused = keys.position(|key| is_refused(&key));
-    let half = MOST_NOTED / 2 / 1_000;
-    assert!(refused.is_some_and(|locked| (half - 200..half).contains(&locked)));
+    let refused = keys.find_map(|key| {
+        let reply = node.lock_as(&holder, lock, TABLES[0], &key).unwrap();
+        (reply[0] != OwnerStatus::Done as u8).then_some(reply)
+    });
+    // It is all of one transaction, which is never to be had.
+    let reply = refused.unwrap();
+    let limit = MOST_NOTED / 2;
+    let words = [1, 9].map(|at| u64::from_le_bytes(reply[at..at + 8].try_into().unwrap()) as usize);
+    assert_eq!((reply[0], words[1]), (OwnerStatus::TooLarge as u8, limit));
+    assert!((limit..limit + 2_000).contains(&words[0]), "{words:?}");
+    // Another of the same grant may be tried again.
+    let next = Lock {
+        epoch: lock.epoch + 1,
+        ..lock
+    };
+    let reply = node.lock_as(&holder, next, TABLES[0], b"another");
+    let crowded = put_limit(OwnerStatus::Crowded, words[0], limit);
+    assert_eq!(reply, Ok(crowded));
     // All is noted anew.
     node.memory.room = Some(0);
     node.lock(&other, TABLES[1], b"key");

@@ -4,13 +4,10 @@ use crate::books::{Owner, OwnerOptions};
 use crate::kept::{CHANGES, Tables, WithoutTransactions};
 use crate::procedure::Procedures;
 use crate::turn::{MALFORMED, RequestTurn};
-use crate::wire::{OwnerRequest, OwnerStatus, TRANSACTION, Writer, writes_of};
-use farslot_fabric::Rights;
+use crate::wire::{OwnerRequest, OwnerStatus, TRANSACTION, Writer, put_limit, writes_of};
+use farslot_fabric::{FabricError, Rights};
 use farslot_rpc::{Effect, Fault, Request, Server, put};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Why a turn is refused that changes more than can be done at once.
-const TOO_MUCH: u32 = 106;
 
 /// Has a server answer lookups in tables and maps of its region, changes to them, and transactions
 /// over them. None of them may be served by [`farslot_remote::serve`] besides.
@@ -43,11 +40,17 @@ pub(crate) fn serve_owner(server: &mut Server, owner: Owner, procedures: Procedu
         request.memory.begin_turn();
         let turn = RequestTurn::new(&owner, &mut request, needed);
         let answered = answer(turn, ask, reply.len(), &procedures);
-        if request.memory.end_turn().is_err() {
+        let ended = request.memory.end_turn();
+        if ended.is_err() {
             owner.forget_books();
-            return Err(Fault::Refused(TOO_MUCH));
         }
-        put(reply, &answered?)
+        match ended {
+            Ok(()) => put(reply, &answered?),
+            Err(FabricError::BufferTooLarge { requested, limit }) => {
+                put(reply, &put_limit(OwnerStatus::TooLarge, requested, limit))
+            }
+            Err(_) => Err(Fault::Damaged),
+        }
     };
     server.register(TRANSACTION, Effect::Once, run);
 }

@@ -1,13 +1,14 @@
 //! What a node's owner does for a transaction in one request's turn.
 
-use crate::books::{Books, Decided, Owner, TransactionLocks};
+use crate::books::{Books, Decided, MOST_NOTED, Owner, TransactionLocks};
 #[cfg(test)]
 use crate::broken::ProtocolBreach;
 use crate::identity::{Names, home_of};
 use crate::kept::{Asked, CHANGES, Kept, KeyState, Structure};
 use crate::notes::BookChange;
 use crate::wire::{
-    HOLDER_BYTES, KeyVersion, LockHolder, OwnerStatus, TransactionHome, Write, Writer, writes_of,
+    HOLDER_BYTES, KeyVersion, LockHolder, OwnerStatus, TransactionHome, Write, Writer, put_limit,
+    writes_of,
 };
 use farslot_fabric::{Caller, Nanos, OwnerMemory, Rights};
 use farslot_remote::chained::Table;
@@ -24,9 +25,6 @@ const NO_NAMES: u32 = 103;
 /// Why one is refused that has the node at another place of its list than others whose transactions
 /// are not over.
 pub(crate) const OTHER_PLACE: u32 = 104;
-
-/// Why a transaction may lock nothing more: there is too much to be noted of others.
-const CROWDED: u32 = 105;
 
 /// One request's turn: none other changes the tables or the books meanwhile.
 pub(crate) struct RequestTurn<'t> {
@@ -160,13 +158,20 @@ impl<'t> RequestTurn<'t> {
         if self.crowd().is_some() {
             self.give_up_late(lock)?;
         }
-        match self.books.held.get(&lock.word()) {
+        let held = self.books.held.get(&lock.word());
+        match held {
             Some(held) if !self.speaks_for(held.grant.as_deref()) => {
                 return Err(Fault::Refused(DENIED));
             }
             None if !may_open => return Ok(vec![OwnerStatus::Aborted as u8]),
-            _ if self.crowd().is_some() => return Err(Fault::Refused(CROWDED)),
             _ => {}
+        }
+        if let Some((bytes, limit)) = self.crowd() {
+            let own = held.map_or(0, TransactionLocks::bytes);
+            return Ok(match own > MOST_NOTED / 2 {
+                true => put_limit(OwnerStatus::TooLarge, own, MOST_NOTED / 2),
+                false => put_limit(OwnerStatus::Crowded, bytes, limit),
+            });
         }
         let mut reply = Writer::default();
         let taken = self.take(lock, object, key)?;

@@ -137,6 +137,23 @@ pub(crate) enum OwnerStatus {
     /// Of [`OwnerRequest::Commit`]: a key has changed since it was read. Its place in the request
     /// follows.
     Changed = 5,
+    /// The request changes or locks more than a node can at once. Nothing was done; [two
+    /// numbers](put_limit) follow.
+    TooLarge = 6,
+    /// Of [`OwnerRequest::Lock`]: there is too much to be noted of other transactions. The same
+    /// follows.
+    Crowded = 7,
+}
+
+/// Bytes of a status, and of what is over a limit and that limit, in bytes.
+pub(crate) const LIMIT_BYTES: usize = 17;
+
+/// A reply that says what is over which limit.
+pub(crate) fn put_limit(status: OwnerStatus, bytes: usize, limit: usize) -> Vec<u8> {
+    let mut reply = Writer::default();
+    reply.byte(status as u8);
+    reply.word(bytes as u64).word(limit as u64);
+    reply.0
 }
 
 impl OwnerStatus {
@@ -148,6 +165,8 @@ impl OwnerStatus {
             3 => Self::Running,
             4 => Self::Full,
             5 => Self::Changed,
+            6 => Self::TooLarge,
+            7 => Self::Crowded,
             _ => return None,
         })
     }

@@ -272,6 +272,9 @@ fn refused(reason: u32, at: RemoteAddr) -> Option<FabricError> {
 
 /// What a transaction has failed with.
 pub(crate) fn store_error(error: TxnError, at: RemoteAddr) -> StoreError {
+    if let TxnError::TooLarge { bytes, limit, .. } = error {
+        return StoreError::TransactionTooLarge { bytes, limit };
+    }
     if error.is_retryable() || matches!(error, TxnError::OtherPlace { .. }) {
         return StoreError::Conflict {
             reason: error.to_string(),
