@@ -431,7 +431,7 @@ fn slow_requests_are_told_of_from_a_time_on() {
         assert_eq!(slow.is_empty(), told == "*0\r\n", "{slowlog}");
         if let Some(last) = slow.first() {
             assert_eq!(
-                (&last["what"], &last["at"]),
+                (&last["operation"], &last["at"]),
                 (&"slowlog".into(), &page.into())
             );
             let shown = String::from_utf8(node.ok(["slowlog", page])).unwrap();

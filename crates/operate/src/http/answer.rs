@@ -105,7 +105,7 @@ fn described(slow: &Slow) -> Value {
     serde_json::json!({
         "at_unix_ms": at.as_millis() as u64,
         "took_seconds": slow.took.as_secs_f64(),
-        "what": slow.operation,
+        "operation": slow.operation,
         "table": slow.table,
         "by": slow.by,
     })

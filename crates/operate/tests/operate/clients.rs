@@ -105,7 +105,7 @@ fn what_took_long_is_told_with_its_key_to_the_program_and_without_on_the_page() 
     assert!(!body.contains("key") && !body.contains("alpha"), "{body}");
     let told: serde_json::Value = serde_json::from_str(&body).unwrap();
     let whats: Vec<_> = (0..3)
-        .map(|at| told["slow"][at]["what"].as_str().unwrap())
+        .map(|at| told["slow"][at]["operation"].as_str().unwrap())
         .collect();
     assert_eq!(
         whats,
