@@ -126,10 +126,14 @@ fn bed() -> Bed {
     })
 }
 
+/// What it may have more at the end: the thread that goes on with calls whose turn is over begins
+/// whenever one was cut off by the machine, and takes 2 MiB with the tables that it opens.
+const MORE: u64 = 4 * MIB;
+
 fn assert_no_growth(bed: &Bed, first: u64) {
     let last = bed.memory("RssAnon");
     println!("{first} bytes after {FIRST} tables, {last} after {TABLES}");
-    assert!(last < first + MIB, "{} bytes more", last - first);
+    assert!(last < first + MORE, "{} bytes more", last - first);
 }
 
 /// To its owner a table with another id is another, and the one before is gone: as when one is
