@@ -15,7 +15,7 @@ pub(crate) fn pairs(text: Option<&str>) -> Result<Vec<(&str, &str)>, Failure> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     while !rest.is_empty() {
         let number = pairs.len() + 1;
-        let bad = |argument: &str| Failure::bad(format!("option {number} of the text {argument}"));
+        let bad = |problem: &str| Failure::bad(format!("option {number} of the text {problem}"));
         let is_name = |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace);
         let given = rest.split_once('=').filter(|(name, _)| is_name(name));
         let (name, behind) = given.ok_or_else(|| bad("is not NAME=VALUE"))?;

@@ -42,7 +42,7 @@ pub(crate) mod held;
 use crate::TableRecord;
 use crate::calls::client::asking::ask_to_provide;
 use crate::catalog::pool::{AttachOutcome, FIRST_REGION};
-use crate::catalog::{Catalog, GRACE, ReclaimScope, table_at};
+use crate::catalog::{Catalog, GRACE, ReclaimScope, record, table_at};
 use crate::no_room::MemoryLeft;
 use crate::pooled::{self, Pooled};
 use farslot_fabric::{
@@ -310,7 +310,7 @@ impl Leased {
         };
         let opened = RefCell::new(Vec::new());
         let heap_of = |record: &TableRecord| {
-            let layout = crate::catalog::record::pooled(&record.scheme)?;
+            let layout = record::pooled(&record.scheme)?;
             let table = table_at(node, record);
             let known = endpoint.pooled_at(table);
             if known.is_none_or(|known| known.id != record.id) {

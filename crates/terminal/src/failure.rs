@@ -103,7 +103,7 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Failure {
-    /// The failure of reading or writing `what`.
+    /// The failure of reading or writing `stream`.
     pub fn io(stream: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let stream = stream.into();
         move |error| Self::Io { stream, error }

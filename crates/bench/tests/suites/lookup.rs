@@ -36,8 +36,8 @@ fn at(address: &str, options: &Options, measure: &Served) -> BenchReport {
     served(&address, options, measure, &|_| {}).unwrap()
 }
 
-fn fresh_address(figure: &str) -> String {
-    format!("shm://bench-{figure}-{}", std::process::id())
+fn fresh_address(name: &str) -> String {
+    format!("shm://bench-{name}-{}", std::process::id())
 }
 
 fn row<'r>(report: &'r BenchReport, name: &str) -> &'r BenchRow {

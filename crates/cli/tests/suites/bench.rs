@@ -117,7 +117,7 @@ fn find_or_puts_of_one_and_of_several_processes_stand_beside_swaps() {
     for processes in ["1 process", "3 processes"] {
         for mix in ["20/80", "50/50"] {
             for load in ["0.25", "0.9"] {
-                for condition in [
+                for label in [
                     "set",
                     "store (linear), find_or_put_many",
                     "compare-and-swap of the mapping",
@@ -125,14 +125,10 @@ fn find_or_puts_of_one_and_of_several_processes_stand_beside_swaps() {
                     let row = rows.next().unwrap();
                     assert_eq!(
                         row["name"],
-                        format!("{mix}, load {load}, {processes}, {condition}")
+                        format!("{mix}, load {load}, {processes}, {label}")
                     );
                     assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
-                    assert_eq!(
-                        row["ratio"].is_number(),
-                        !condition.contains("swap"),
-                        "{row}"
-                    );
+                    assert_eq!(row["ratio"].is_number(), !label.contains("swap"), "{row}");
                 }
             }
         }
@@ -153,8 +149,8 @@ fn find_or_puts_of_one_and_of_several_processes_stand_beside_swaps() {
         assert!(output.status.success(), "{}", error_of(&output));
         let report = one_object(&output);
         let rows = report["rows"].as_array().unwrap();
-        let of = |condition: &str| {
-            let name = format!("50/50, load 0.9, {processes}, {condition}");
+        let of = |label: &str| {
+            let name = format!("50/50, load 0.9, {processes}, {label}");
             let row = rows.iter().find(|row| row["name"] == *name);
             row.unwrap_or_else(|| panic!("{name}: {report}"))["value"]
                 .as_f64()

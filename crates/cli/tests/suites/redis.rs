@@ -303,9 +303,8 @@ fn grants_are_users_of_redis_clients_and_change_as_their_file_does() {
             "AUTH opens-all-databases\r\nSET sky blue\r\nQUIT\r\n",
         );
         assert_eq!(set, "+OK\r\n+OK\r\n+OK\r\n");
-        let denied = |condition: &str| {
-            format!("-NOPERM User reporting has no permissions to {condition}\r\n")
-        };
+        let denied =
+            |action: &str| format!("-NOPERM User reporting has no permissions to {action}\r\n");
         let told = as_reporting("ACL WHOAMI\r\nGET sky\r\nSET sky red\r\nSELECT 1\r\n");
         let expected = [
             "+OK\r\n$9\r\nreporting\r\n$4\r\nblue\r\n",

@@ -112,9 +112,9 @@ impl Keeper {
             Some(file) => send_file(&self.stream, request, file),
             None => self.stream.write_all(&[request]).is_ok(),
         };
-        let failed = |subject: &str| FabricError::Os {
+        let failed = |end: &str| FabricError::Os {
             call: "asking the keeper",
-            error: format!("that of {:?} {subject}", self.name),
+            error: format!("that of {:?} {end}", self.name),
         };
         if !sent {
             return Err(failed("has ended"));

@@ -74,7 +74,7 @@ impl NodeMemory {
         Ok(memory)
     }
 
-    /// Memory of a node whose process has ended, to go on as the same node; `what` it is called in
+    /// Memory of a node whose process has ended, to go on as the same node; `subject` it is called in
     /// errors. One that was killed is waited for, five seconds at most.
     ///
     /// # Errors

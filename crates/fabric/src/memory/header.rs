@@ -103,7 +103,7 @@ impl Header {
         })
     }
 
-    /// Reads and checks the header of `what`, a memory of `bytes` bytes.
+    /// Reads and checks the header of `subject`, a memory of `bytes` bytes.
     pub(crate) fn read(memory: SharedWords<'_>, bytes: u64, subject: &str) -> Result<Self> {
         let damaged = |reason: String| FabricError::DamagedHeader {
             subject: subject.into(),

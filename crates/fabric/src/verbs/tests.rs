@@ -200,7 +200,7 @@ enum ConnectionEnder {
 /// What a client that keeps to nothing writes into its own room of requests: first bytes, where,
 /// and the immediate. It has made one call before.
 struct ForgedRequest {
-    condition: &'static str,
+    label: &'static str,
     head: CallHeader,
     bytes: usize,
     at: u64,
@@ -220,8 +220,8 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
         reply_at: 0,
         reply_bytes: 64,
     };
-    let rubbish = |condition, head, bytes, at, imm| ForgedRequest {
-        condition,
+    let rubbish = |label, head, bytes, at, imm| ForgedRequest {
+        label,
         head,
         bytes,
         at,
@@ -308,7 +308,7 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
     all.sort_by_key(|rubbish| rubbish.noticed_by != ConnectionEnder::Owner);
     let mut malformed = 0;
     for ForgedRequest {
-        condition,
+        label,
         head,
         bytes,
         at: to,
@@ -325,32 +325,25 @@ fn a_client_that_writes_rubbish_into_its_room_hurts_its_own_calls_alone() {
             *first = head.encode();
         }
         let mut peer = endpoint.peers.get(NODE).unwrap().borrow_mut();
-        assert!(peer.calls.write_raw(to, &buffer, imm), "{condition}");
+        assert!(peer.calls.write_raw(to, &buffer, imm), "{label}");
         drop(peer);
         // Its own next call fails, unless a new connection was there before.
         match call(&bad, b"next") {
             Ok(reply) => assert_eq!(&*reply, b"next"),
             Err(FabricError::NodeStopped { .. }) => {}
             Err(FabricError::Protocol { .. }) if noticed_by == ConnectionEnder::Client => {}
-            Err(other) => panic!("{condition}: {other}"),
+            Err(other) => panic!("{label}: {other}"),
         }
         if noticed_by == ConnectionEnder::Owner {
             malformed += 1;
-            wait_until(condition, || agent.counters().malformed == malformed);
+            wait_until(label, || agent.counters().malformed == malformed);
         }
         // Others do not notice, nor does it when it begins anew.
-        assert_eq!(
-            &*call(&other, condition.as_bytes()).unwrap(),
-            condition.as_bytes()
-        );
+        assert_eq!(&*call(&other, label.as_bytes()).unwrap(), label.as_bytes());
         wait_until_up(&bad);
         assert_eq!(&*call(&bad, b"again").unwrap(), b"again");
-        assert_eq!(
-            bad.block_on(endpoint.fetch_add(at(0), 0)),
-            Ok(0),
-            "{condition}"
-        );
-        assert!(agent.is_serving(), "{condition}");
+        assert_eq!(bad.block_on(endpoint.fetch_add(at(0), 0)), Ok(0), "{label}");
+        assert!(agent.is_serving(), "{label}");
     }
 }
 

@@ -236,14 +236,10 @@ pub fn calls_that_are_refused_are_counted_and_told<N: Network>() {
         let refused = |line: &&str| line.contains(r#""event":"verb_refused""#);
         text.lines().filter(refused).map(str::to_owned).collect()
     };
-    let is_told = |told: &[String], of: usize, condition: &str| {
+    let is_told = |told: &[String], of: usize, action: &str| {
         assert_eq!(told.len(), of, "{told:?}");
         let last = told.last().unwrap();
-        let by = [
-            r#""grant":"reading""#,
-            r#""address":"127.0.0.1:"#,
-            condition,
-        ];
+        let by = [r#""grant":"reading""#, r#""address":"127.0.0.1:"#, action];
         assert!(by.iter().all(|part| last.contains(part)), "{last}");
     };
     let count = |failure| N::counters(&agent).failed_by[failure as usize];

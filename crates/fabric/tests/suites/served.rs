@@ -50,7 +50,7 @@ impl Drop for Served {
     }
 }
 
-fn told(lines: &mut Lines<BufReader<ChildStdout>>, condition: &str) -> String {
-    let told = lines.find_map(|line| Some(line.unwrap().split_once(condition)?.1.to_owned()));
+fn told(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str) -> String {
+    let told = lines.find_map(|line| Some(line.unwrap().split_once(prefix)?.1.to_owned()));
     told.expect("it tells")
 }

@@ -97,8 +97,8 @@ struct Resources {
 
 impl Resources {
     fn of(process: u32) -> Self {
-        let of = |condition| format!("/proc/{process}/{condition}");
-        let count = |condition| std::fs::read_dir(of(condition)).unwrap().count();
+        let of = |directory| format!("/proc/{process}/{directory}");
+        let count = |directory| std::fs::read_dir(of(directory)).unwrap().count();
         let status = std::fs::read_to_string(of("status")).unwrap();
         let line = status
             .lines()

@@ -76,13 +76,11 @@ fn round_trips(client: &Executor<TcpEndpoint>, lasts: Duration) -> Vec<Duration>
     all
 }
 
-fn say(condition: &str, all: &[Duration]) {
+fn say(label: &str, all: &[Duration]) {
     let at = |part: usize| all[all.len() * part / 1000];
     let (median, p99, longest) = (at(500), at(990), all[all.len() - 1]);
     let number = all.len();
-    println!(
-        "{condition}: {number} round trips: median {median:?}, p99 {p99:?}, longest {longest:?}"
-    );
+    println!("{label}: {number} round trips: median {median:?}, p99 {p99:?}, longest {longest:?}");
 }
 
 /// What a hostile client says, over and over.

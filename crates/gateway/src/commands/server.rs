@@ -111,14 +111,14 @@ fn command<'r>(arguments: &[&'r [u8]], _: Moment) -> ParsedServerCommand<'r> {
     };
     let names = arguments[2..].to_vec();
     session(match subcommand {
-        subcommand if is(subcommand, "count") && names.is_empty() => Session::CommandCount,
-        subcommand if is(subcommand, "count") => {
+        _ if is(subcommand, "count") && names.is_empty() => Session::CommandCount,
+        _ if is(subcommand, "count") => {
             return Err(Failure::Arity("command|count".into()));
         }
-        subcommand if is(subcommand, "info") && names.is_empty() => Session::CommandInfo(None),
-        subcommand if is(subcommand, "info") => Session::CommandInfo(Some(names)),
-        subcommand if is(subcommand, "docs") => Session::CommandDocs(names),
-        subcommand => return Err(unknown("COMMAND", subcommand)),
+        _ if is(subcommand, "info") && names.is_empty() => Session::CommandInfo(None),
+        _ if is(subcommand, "info") => Session::CommandInfo(Some(names)),
+        _ if is(subcommand, "docs") => Session::CommandDocs(names),
+        _ => return Err(unknown("COMMAND", subcommand)),
     })
 }
 

@@ -63,8 +63,8 @@ impl<'r> Request<'r> {
 
     /// Nothing of bytes that are no request, or ask for more than a call does.
     pub(super) fn decode(request: &'r [u8]) -> Option<Self> {
-        let (subject, body) = request.split_first()?;
-        Some(match *subject {
+        let (kind, body) = request.split_first()?;
+        Some(match *kind {
             TELL => {
                 let (place, most) = body.split_first_chunk()?;
                 Self::Tell {

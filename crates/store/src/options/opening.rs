@@ -95,8 +95,8 @@ impl OpenSpec {
             (None, Some(path)) => {
                 let bytes = content("secret_file", path, LONGEST_SECRET)?;
                 // A second line is the secret before, which nodes take as well.
-                let lines = bytes.split(|byte| *byte == b'\n');
-                let line = lines.into_iter().next().unwrap_or_default();
+                let mut lines = bytes.split(|byte| *byte == b'\n');
+                let line = lines.next().unwrap_or_default();
                 Secret::new(line.strip_suffix(b"\r").unwrap_or(line))
             }
             (Some(_), Some(path)) => {

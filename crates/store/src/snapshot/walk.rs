@@ -46,7 +46,7 @@ impl<'f> Bytes<'f> {
         }
     }
 
-    /// Reads so many bytes, for `what`.
+    /// Reads so many bytes, for `piece`.
     fn read(&self, at: u64, bytes: &mut [u8], piece: &str) -> Result<(), SnapshotError> {
         self.check(at, bytes.len() as u64, piece)?;
         let read = self.file.read_exact_at(bytes, at);

@@ -272,7 +272,7 @@ fn a_table_of_noise_leads_the_owner_nowhere() {
             let keys: Vec<_> = (0..20_u64).map(u64::to_le_bytes).collect();
             for key in &keys {
                 let value = value_of(8, true);
-                let operations = ALL.map(|condition| operation(condition, key, &value, &value));
+                let operations = ALL.map(|kind| operation(kind, key, &value, &value));
                 let request = request(Question::Run, record.id, &operations);
                 call(&store, &request, 4096).unwrap();
             }

@@ -97,12 +97,12 @@ pub const ALL: [Do; 8] = [
 ];
 
 pub fn operation<'r>(
-    condition: Do,
+    action: Do,
     key: &'r [u8],
     value: &'r [u8],
     expected: &'r [u8],
 ) -> Operation<'r> {
-    match condition {
+    match action {
         Do::Get => Operation::Get(key),
         Do::GetAll => Operation::GetAll(key),
         Do::Put => Operation::Put(key, value),
@@ -117,7 +117,7 @@ pub fn operation<'r>(
 /// What a plain map answers.
 fn apply(
     map: &mut BTreeMap<u64, Vec<u8>>,
-    condition: Do,
+    action: Do,
     key: u64,
     new: &[u8],
     expected: &[u8],
@@ -125,7 +125,7 @@ fn apply(
     let there = map.get(&key).cloned();
     let is_expected = there.as_deref() == Some(expected);
     let value = |value: Option<Vec<u8>>| value.map(|value| farslot::Value::from(&value[..]));
-    match condition {
+    match action {
         Do::Get => Outcome::Value(value(there)),
         Do::GetAll => Outcome::Values(value(there).into_iter().collect()),
         Do::Put => Outcome::Changed(map.insert(key, new.into()).is_none()),
@@ -200,7 +200,7 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut map = BTreeMap::new();
     let kind = table.record().scheme.kind();
-    let is_possible = |condition: &Do| match condition {
+    let is_possible = |action: &Do| match action {
         Do::Get | Do::GetAll | Do::FindOrPut => true,
         Do::Put | Do::Update | Do::Remove => !kind.only_grows(),
         Do::Replace | Do::RemoveIf => kind.replaces_in_one_step(),
@@ -216,28 +216,22 @@ fn as_a_map(table: &Table, inline: bool, seed: u64) {
         };
         let batch: Vec<_> = (first..first + count)
             .map(|key| {
-                let condition = possible[rng.random_range(0..possible.len())];
+                let action = possible[rng.random_range(0..possible.len())];
                 let mut value = || value_of(rng.random_range(0..1_000), inline);
                 let (new, other) = (value(), value());
                 let there = map.get(&key).filter(|_| rng.random_bool(0.7)).cloned();
-                (
-                    condition,
-                    key,
-                    key.to_le_bytes(),
-                    new,
-                    there.unwrap_or(other),
-                )
+                (action, key, key.to_le_bytes(), new, there.unwrap_or(other))
             })
             .collect();
         let operations: Vec<_> = batch
             .iter()
-            .map(|(condition, _, key, value, expected)| operation(*condition, key, value, expected))
+            .map(|(action, _, key, value, expected)| operation(*action, key, value, expected))
             .collect();
         let mut told = 0;
         table
             .run_many(&operations, |number, outcome| {
-                let (condition, key, _, value, expected) = &batch[number];
-                let applied = apply(&mut map, *condition, *key, value, expected);
+                let (action, key, _, value, expected) = &batch[number];
+                let applied = apply(&mut map, *action, *key, value, expected);
                 assert_eq!(outcome, applied, "seed {seed}, key {key}");
                 told += 1;
             })

@@ -80,10 +80,10 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// Does something until the client knows that the node is gone.
-fn until_refused<T>(mut condition: impl FnMut() -> farslot::Result<T>) -> StoreError {
+fn until_refused<T>(mut attempt: impl FnMut() -> farslot::Result<T>) -> StoreError {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        match condition() {
+        match attempt() {
             Err(error) => return error,
             Ok(_) => assert!(Instant::now() < until, "the node is not gone"),
         }
@@ -91,10 +91,10 @@ fn until_refused<T>(mut condition: impl FnMut() -> farslot::Result<T>) -> StoreE
 }
 
 /// Does something once the node is there again.
-fn patiently<T>(mut condition: impl FnMut() -> farslot::Result<T>) -> T {
+fn patiently<T>(mut attempt: impl FnMut() -> farslot::Result<T>) -> T {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        match condition() {
+        match attempt() {
             Ok(done) => return done,
             Err(error) => {
                 let kind = error.kind();

@@ -138,18 +138,14 @@ pub fn tables_are_dropped_renamed_and_emptied_under_their_users<S: TestStore>() 
         .collect();
     let taken = store.memory().unwrap().taken;
     for (table, (name, _)) in of_others.iter().zip(&of_each) {
-        let gone = |condition: &str| {
+        let gone = |change: &str| {
             let read = table.get(&[0; 8]).unwrap_err();
-            assert_eq!(
-                read.kind(),
-                ErrorKind::TableGone,
-                "{name} {condition}: {read}"
-            );
+            assert_eq!(read.kind(), ErrorKind::TableGone, "{name} {change}: {read}");
             let written = table.put(&[0; 8], &[1; 8]).unwrap_err();
             assert_eq!(
                 written.kind(),
                 ErrorKind::TableGone,
-                "{name} {condition}: {written}"
+                "{name} {change}: {written}"
             );
         };
         assert_eq!(table.get(&[0; 8]).unwrap().unwrap(), [7; 8]);

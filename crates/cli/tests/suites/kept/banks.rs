@@ -71,10 +71,10 @@ fn check_passing(error: &StoreError) {
 }
 
 /// Does something once all nodes are there and nobody holds anything.
-fn patiently<T>(mut condition: impl FnMut() -> farslot::Result<T>) -> T {
+fn patiently<T>(mut attempt: impl FnMut() -> farslot::Result<T>) -> T {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
-        match condition() {
+        match attempt() {
             Ok(done) => return done,
             Err(error) => {
                 check_passing(&error);

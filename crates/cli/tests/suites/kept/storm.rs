@@ -200,14 +200,14 @@ fn storm(rounds: u32, seed: u64, between: u64) {
     for writer in writers {
         writer.thread.join().unwrap();
     }
-    for (condition, times) in [
+    for (event, times) in [
         ("serving", &mut serving),
         ("all writers go on", &mut downtimes),
     ] {
         times.sort_unstable();
         let at = |part: usize| times[(times.len() - 1) * part / 100] as f64 / 1e6;
         println!(
-            "{rounds} kills; from the kill to {condition}: median {:.1} ms, p99 {:.1} ms, longest {:.1} ms",
+            "{rounds} kills; from the kill to {event}: median {:.1} ms, p99 {:.1} ms, longest {:.1} ms",
             at(50),
             at(99),
             at(100)

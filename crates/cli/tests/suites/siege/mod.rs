@@ -290,10 +290,10 @@ fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {
             field.sent_by(CALLERS),
             field.sent_by(REDIS)
         );
-        for (of, condition) in MEASURED.into_iter().enumerate() {
+        for (of, label) in MEASURED.into_iter().enumerate() {
             let (calm, hostile) = (p99(&calm[of]), p99(&hostile[of]));
             println!(
-                "{turn}: {condition}: p99 {calm:?} beside quiet clients, {hostile:?} beside hostile ones"
+                "{turn}: {label}: p99 {calm:?} beside quiet clients, {hostile:?} beside hostile ones"
             );
             measured[of][0].push(calm);
             measured[of][1].push(hostile);
@@ -304,9 +304,9 @@ fn good_clients_are_measured_beside_hostile_ones_and_beside_quiet_ones() {
         all.sort_unstable();
         all[all.len() / 2]
     };
-    for (of, condition) in MEASURED.into_iter().enumerate() {
+    for (of, label) in MEASURED.into_iter().enumerate() {
         let [calm, hostile] = measured[of].each_mut().map(median);
         let times = hostile.as_secs_f64() / calm.as_secs_f64();
-        println!("{condition}: median p99 {calm:?} and {hostile:?}: {times:.1} times");
+        println!("{label}: median p99 {calm:?} and {hostile:?}: {times:.1} times");
     }
 }

@@ -144,7 +144,7 @@ impl Tried {
     }
 
     /// What was acknowledged and is there, is: neither less nor more.
-    fn check(&self, condition: &str) {
+    fn check(&self, label: &str) {
         let is_there = |number: u32| {
             let node = self.of_node[&format!("key-{number}")];
             match self.has[node] {
@@ -164,7 +164,7 @@ impl Tried {
         dump.retain(|line| line.starts_with("key-"));
         assert!(
             dump == expected,
-            "{condition}: {:?}: {} of {}",
+            "{label}: {:?}: {} of {}",
             self.has,
             dump.len(),
             expected.len()
