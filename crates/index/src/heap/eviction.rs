@@ -30,8 +30,9 @@ use crate::client::check_turn;
 use crate::{Result, UPKEEP};
 use farslot_fabric::{Endpoint, EndpointExt, Rights, both, window};
 
-/// Runs of records that were not moved for they were read have at most so many tenths of the heap:
-/// with a tenth, popularity that shifts is followed too late (`farslot-lab caches`).
+/// Runs of records that nobody has kept have at most so many tenths of the heap: the fewer, the
+/// longer what is read again stays, and the later popularity that shifts is followed
+/// (`farslot-lab caches`).
 const YOUNG: u64 = 2;
 /// Records are small that have at most one of so many parts of what those have on average that
 /// nobody has moved.
@@ -179,13 +180,12 @@ impl<E: Endpoint> Heap<E> {
             };
             let kept_bytes = u64::from(emptied.get()) * self.pages.bytes;
             let may_keep = emptied.get() < MOST_KEPT || kept_bytes < MOST_KEPT_BYTES;
-            let small = if is_young(&oldest) {
-                small_bytes(&seen, self.pages.bytes)
-            } else {
-                0
-            };
             let fate = match !again && may_keep {
-                true => RecordFate::MovedIfRead { small },
+                // A small one that was kept once has to be read to be kept again.
+                true if is_young(&oldest) => RecordFate::MovedIfRead {
+                    small: small_bytes(&seen, self.pages.bytes),
+                },
+                true => read,
                 false => RecordFate::Forgotten,
             };
             let is_emptied = self.clean_run(oldest, table, fate).await?;
@@ -291,8 +291,8 @@ impl<E: Endpoint> Heap<E> {
 /// Bytes of the largest small record, by the runs of records that nobody has moved.
 fn small_bytes(seen: &PageWindow, page_bytes: u64) -> u64 {
     let (mut bytes, mut records) = (0, 0);
-    for run in seen.runs().filter(is_young) {
-        let written = run.written(page_bytes);
+    let young = seen.runs().filter(is_young);
+    for written in young.filter_map(|run| run.written(page_bytes)) {
         bytes += written.used;
         records += written.records;
     }

@@ -27,23 +27,20 @@ pub(super) struct SeenRun {
 impl SeenRun {
     /// Whether nobody appends to it, and none of its records lives.
     pub(super) fn is_dead(&self) -> bool {
-        matches!(self.word.kind(), Kind::Sealed | Kind::Left)
-            && self.dead.records >= self.written(0).records
+        let written = self.written(0);
+        written.is_some_and(|written| self.dead.records >= written.records)
     }
 
-    /// How far it is used, and by how many records, where nobody appends to it; pages have so many
-    /// bytes.
-    pub(super) fn written(&self, page_bytes: u64) -> LeftClaim {
+    /// How far it is used, of pages of so many bytes, and by how many records; nothing while
+    /// somebody appends to it or cleans it.
+    pub(super) fn written(&self, page_bytes: u64) -> Option<LeftClaim> {
         match self.word.kind() {
-            Kind::Sealed => LeftClaim {
+            Kind::Sealed => Some(LeftClaim {
                 used: self.word.pages() * page_bytes,
                 records: self.word.claim(),
-            },
-            Kind::Left => LeftClaim::unpack(self.word.claim()),
-            _ => LeftClaim {
-                used: 0,
-                records: 0,
-            },
+            }),
+            Kind::Left => Some(LeftClaim::unpack(self.word.claim())),
+            _ => None,
         }
     }
 
