@@ -74,8 +74,8 @@ impl NodeMemory {
         Ok(memory)
     }
 
-    /// Memory of a node whose process has ended, to go on as the same node; `subject` it is called in
-    /// errors. One that was killed is waited for, five seconds at most.
+    /// Memory of a node whose process has ended, to go on as the same node; `subject` it is called
+    /// in errors. One that was killed is waited for, five seconds at most.
     ///
     /// # Errors
     /// [`MemoryInUse`](FabricError::MemoryInUse) while the node's process runs;

@@ -166,8 +166,8 @@ fn advantage(paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()], over: Local
     median(rounds.map(|(smart, other)| smart.millions() / other.millions()))
 }
 
-/// The rates of all designs, and SmartCuckoo's divided by the others', as cells named after `label`;
-/// `paper` are the ratios over [`LocalDesign::OTHERS`].
+/// The rates of all designs, and SmartCuckoo's divided by the others', as cells named after
+/// `label`; `paper` are the ratios over [`LocalDesign::OTHERS`].
 fn rows_of(
     label: &str,
     paces: &[Vec<TimedOperations>; LocalDesign::ALL.len()],
