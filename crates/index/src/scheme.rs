@@ -181,7 +181,7 @@ pub trait SchemeClient: Sized {
 
     /// Looks up many keys, and counts each for [`GET`]: side by side, where the scheme has nothing
     /// better.
-    async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+    async fn find_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         let gets = keys.iter().map(|key| self.find_one(key));
         window(BATCH_WIDTH, gets, |number, answer| {
             done(Answers::One(number, answer));
@@ -191,7 +191,7 @@ pub trait SchemeClient: Sized {
 
     /// Does many operations that are no gets, and counts each for its class: side by side, where
     /// the scheme has nothing better.
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], done: &mut dyn FnMut(Outcomes<'_>)) {
         run_side_by_side(self, writes, done).await;
     }
 
@@ -382,10 +382,10 @@ async fn run_gets_beside_writes<S: SchemeClient>(
     let is_get = |operation: &Operation<'_>| matches!(operation, Operation::Get(_));
     if operations.iter().all(is_get) {
         let keys: Vec<_> = operations.iter().map(Operation::key).collect();
-        let done = |answers: Answers<'_>| {
+        let mut done = |answers: Answers<'_>| {
             done(answers.map_one(|_, got| got.map(Outcome::Value)));
         };
-        return table.find_many(&keys, done).await;
+        return table.find_many(&keys, &mut done).await;
     }
     let numbers = 0..operations.len();
     let (gets, write_numbers): (Vec<_>, Vec<_>) =
@@ -408,8 +408,8 @@ async fn run_gets_beside_writes<S: SchemeClient>(
                 let tell = |at: usize, outcome| {
                     (done.borrow_mut())(Outcomes::One(write_numbers[at], outcome));
                 };
-                let done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
-                table.write_many(&writes, done).await;
+                let mut done = |outcomes: Outcomes<'_>| outcomes.each_of(&writes, tell);
+                table.write_many(&writes, &mut done).await;
             }
         },
         async {
@@ -417,7 +417,7 @@ async fn run_gets_beside_writes<S: SchemeClient>(
                 (done.borrow_mut())(Outcomes::One(gets[at], value.map(Outcome::Value)));
             };
             table
-                .find_many(&keys, |answers: Answers<'_>| answers.each(&mut done))
+                .find_many(&keys, &mut |answers: Answers<'_>| answers.each(&mut done))
                 .await;
         },
     )
@@ -428,7 +428,7 @@ async fn run_gets_beside_writes<S: SchemeClient>(
 pub async fn run_side_by_side<S: SchemeClient>(
     table: &S,
     operations: &[Operation<'_>],
-    mut done: impl FnMut(Outcomes<'_>),
+    done: &mut dyn FnMut(Outcomes<'_>),
 ) {
     let run = operations.iter().map(|operation| table.run_one(*operation));
     window(BATCH_WIDTH, run, |number, outcome| {

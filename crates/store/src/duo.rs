@@ -158,7 +158,7 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         }
     }
 
-    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
+    async fn find_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         match self.as_reader() {
             Some(reader) => reader.look_up(keys, done).await,
             None => SchemeClient::find_many(self.as_owner(), keys, done).await,
@@ -169,7 +169,7 @@ impl<E: Endpoint> SchemeClient for DuoClient<E> {
         self.as_owner().write_at_once(write)
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], done: &mut dyn FnMut(Outcomes<'_>)) {
         if writes.iter().any(Operation::is_lookup) {
             // A reader looks up without being the owner.
             return run_side_by_side(self, writes, done).await;

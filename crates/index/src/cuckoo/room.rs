@@ -21,7 +21,7 @@ impl<E: Endpoint> Relocate for CuckooTable<E> {
     async fn relocate(
         &self,
         relocations: &[Relocation<'_>],
-        done: impl FnMut(usize, Result<bool>),
+        done: &mut dyn FnMut(usize, Result<bool>),
     ) {
         step::relocate(|| self.writes(), relocations, done).await;
     }

@@ -36,11 +36,11 @@ impl<E: Endpoint> SchemeClient for DuoTable<E> {
         step::write_at_once(self.writes(), write)
     }
 
-    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
+    async fn find_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], done: impl FnMut(Outcomes<'_>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], done: &mut dyn FnMut(Outcomes<'_>)) {
         step::write_many(self, || self.writes(), writes, done).await;
     }
 

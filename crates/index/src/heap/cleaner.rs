@@ -556,13 +556,13 @@ impl<E: Endpoint> Heap<E> {
             let records = records_in(&read, place, begins_in, stays)?;
             let ended = ended.take();
             let (mut failed, mut evicted) = (Ok(()), 0);
-            let relocated = |number: usize, was: Result<bool>| match was {
+            let mut relocated = |number: usize, was: Result<bool>| match was {
                 Ok(true) if records[number].value.is_none() && !ended[number] => evicted += 1,
                 // What the table has not admitted no slot names.
                 Ok(_) | Err(IndexError::KeyLength { .. } | IndexError::ValueLength { .. }) => {}
                 Err(error) => failed = Err(error),
             };
-            table.relocate(&records, relocated).await;
+            table.relocate(&records, &mut relocated).await;
             self.count_evicted(evicted).await;
             failed?;
             of.done += begins_in;

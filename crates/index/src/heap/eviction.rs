@@ -247,7 +247,7 @@ impl<E: Endpoint> Heap<E> {
         let (key, value) = (record.key(), None);
         let mut was = Ok(false);
         table
-            .relocate(&[Relocation { key, value, block }], |_, outcome| {
+            .relocate(&[Relocation { key, value, block }], &mut |_, outcome| {
                 was = outcome
             })
             .await;

@@ -44,7 +44,11 @@ pub trait Relocate: SchemeClient + Sized {
 
     /// Moves records to other blocks, or removes them. `done` gets their numbers, in the order in
     /// which they end, each with whether its key's slot named the block.
-    async fn relocate(&self, relocations: &[Relocation<'_>], done: impl FnMut(usize, Result<bool>));
+    async fn relocate(
+        &self,
+        relocations: &[Relocation<'_>],
+        done: &mut dyn FnMut(usize, Result<bool>),
+    );
 
     /// Makes room in the heap for a record of so many bytes, which it has refused; true if it may
     /// be there now.

@@ -13,7 +13,7 @@ impl<E: Endpoint> Relocate for LinearTable<E> {
     async fn relocate(
         &self,
         relocations: &[Relocation<'_>],
-        done: impl FnMut(usize, Result<bool>),
+        done: &mut dyn FnMut(usize, Result<bool>),
     ) {
         step::relocate(|| self.writes(), relocations, done).await;
     }

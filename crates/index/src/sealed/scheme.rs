@@ -53,7 +53,7 @@ impl<E: Endpoint> SchemeClient for SealedTable<E> {
         }
     }
 
-    async fn find_many(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
+    async fn find_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         match self.exact() {
             Some(exact) => step::find_many(exact, keys, done).await,
             None => step::find_many(self.client(), keys, done).await,

@@ -94,7 +94,7 @@ pub(super) async fn do_many<'k, L: Lookup>(
     table: &L,
     class: OperationClass,
     asked: &[impl Copy + Into<L::Asked<'k>>],
-    done: &mut impl FnMut(Answers<'_>),
+    done: &mut dyn FnMut(Answers<'_>),
 ) -> usize {
     let endpoint = table.endpoint();
     let mut taken = 0;

@@ -84,9 +84,9 @@ where
 pub(crate) async fn find_many<'k, L: Lookup>(
     table: &L,
     keys: &[L::Asked<'k>],
-    mut done: impl FnMut(Answers<'_>),
+    done: &mut dyn FnMut(Answers<'_>),
 ) {
-    let taken = in_place::do_many(table, GET, keys, &mut done).await;
+    let taken = in_place::do_many(table, GET, keys, done).await;
     if taken < keys.len() {
         let rest = (taken..).zip(keys[taken..].iter().copied());
         let done = |number, answer| done(Answers::One(number, answer));
@@ -104,7 +104,7 @@ pub(crate) async fn write_many<L>(
     client: &impl SchemeClient,
     writes: impl Fn() -> L,
     operations: &[Operation<'_>],
-    mut done: impl FnMut(Outcomes<'_>),
+    done: &mut dyn FnMut(Outcomes<'_>),
 ) where
     L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
@@ -113,12 +113,12 @@ pub(crate) async fn write_many<L>(
         let mut done = |told: Outcomes<'_>| done(told.behind(taken));
         let ended = match some[0].is_lookup() {
             true => {
-                run_side_by_side(client, some, done).await;
+                run_side_by_side(client, some, &mut done).await;
                 some.len()
             }
             false => {
-                let done = |was: Answers<'_>| done(was.of_writes(some));
-                write_in_place(&writes, some[0].class(), some, done).await
+                let mut done = |was: Answers<'_>| done(was.of_writes(some));
+                write_in_place(&writes, some[0].class(), some, &mut done).await
             }
         };
         taken += ended;
@@ -129,7 +129,7 @@ pub(crate) async fn write_many<L>(
     // Where the memory is elsewhere, all leave side by side, of whichever class they are.
     let rest = &operations[taken..];
     if !rest.is_empty() {
-        run_side_by_side(client, rest, |told| done(told.behind(taken))).await;
+        run_side_by_side(client, rest, &mut |told| done(told.behind(taken))).await;
     }
 }
 
@@ -138,13 +138,13 @@ pub(crate) async fn write_many<L>(
 pub(crate) async fn relocate<L>(
     writes: impl Fn() -> L,
     relocations: &[Relocation<'_>],
-    mut done: impl FnMut(usize, Result<bool>),
+    done: &mut dyn FnMut(usize, Result<bool>),
 ) where
     L: for<'k> Lookup<Asked<'k> = TableWrite<'k>>,
 {
     let mut done = |number, was: Answer| done(number, was.map(|was| was.is_some()));
-    let told = |was: Answers<'_>| was.each(&mut done);
-    let taken = write_in_place(&writes, UPKEEP, relocations, told).await;
+    let mut told = |was: Answers<'_>| was.each(&mut done);
+    let taken = write_in_place(&writes, UPKEEP, relocations, &mut told).await;
     let table = &writes();
     let rest = relocations[taken..].iter().map(|relocation| {
         let relocating = run(table, (*relocation).into());
@@ -158,10 +158,10 @@ async fn write_in_place<'s, L: Lookup + 's>(
     writes: impl Fn() -> L,
     class: OperationClass,
     asked: &[impl Copy + Into<L::Asked<'s>>],
-    mut done: impl FnMut(Answers<'_>),
+    done: &mut dyn FnMut(Answers<'_>),
 ) -> usize {
     let [write] = asked else {
-        return in_place::do_many(&writes(), class, asked, &mut done).await;
+        return in_place::do_many(&writes(), class, asked, done).await;
     };
     // Alone, it has no other to fetch memory beside.
     let answer = match alone::do_one::<L>(writes(), class, (*write).into()) {

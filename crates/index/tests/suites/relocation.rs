@@ -226,11 +226,11 @@ async fn removes_some(
 /// What the relocations have come to, each once.
 async fn answers(table: &impl Relocate, relocations: &[Relocation<'_>]) -> Vec<bool> {
     let mut answers = vec![None; relocations.len()];
-    let done = |number: usize, outcome: farslot_index::Result<bool>| {
+    let mut done = |number: usize, outcome: farslot_index::Result<bool>| {
         let twice = answers[number].replace(outcome.unwrap());
         assert_eq!(twice, None, "a relocation has one outcome");
     };
-    table.relocate(relocations, done).await;
+    table.relocate(relocations, &mut done).await;
     answers.into_iter().map(Option::unwrap).collect()
 }
 

@@ -302,7 +302,7 @@ impl SchemeClient for SetTable {
         self.at_once(write)
     }
 
-    async fn find_many(&self, keys: &[&[u8]], mut done: impl FnMut(Answers<'_>)) {
+    async fn find_many(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         if !self.reach().is_in_place() {
             let gets = keys.iter().map(|key| self.find_one(key));
             let done = |number, answer| done(Answers::One(number, answer));
@@ -317,7 +317,7 @@ impl SchemeClient for SetTable {
         }
     }
 
-    async fn write_many(&self, writes: &[Operation<'_>], mut done: impl FnMut(Outcomes<'_>)) {
+    async fn write_many(&self, writes: &[Operation<'_>], done: &mut dyn FnMut(Outcomes<'_>)) {
         if !self.reach().is_in_place() {
             return run_side_by_side(self, writes, done).await;
         }

@@ -178,7 +178,7 @@ impl<E: Endpoint> DuoReader<E> {
     }
 
     /// Looks up many keys side by side, as [`Index::look_up`](crate::Index::look_up).
-    pub async fn look_up(&self, keys: &[&[u8]], done: impl FnMut(Answers<'_>)) {
+    pub async fn look_up(&self, keys: &[&[u8]], done: &mut dyn FnMut(Answers<'_>)) {
         step::find_many(self, keys, done).await;
     }
 

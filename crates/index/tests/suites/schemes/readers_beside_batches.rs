@@ -132,7 +132,7 @@ fn of_a_duo_table() {
                     let reader = DuoReader::open(endpoint, TABLE, layout.clone()).unwrap();
                     let look_up = async |keys: &[&[u8]], done: &mut dyn FnMut(usize, Got)| {
                         reader
-                            .look_up(keys, |answers| answers.each(&mut *done))
+                            .look_up(keys, &mut |answers| answers.each(&mut *done))
                             .await;
                     };
                     return read(look_up, slot, &stop).await;

@@ -205,7 +205,7 @@ async fn relocate<T: Relocate>(
     let invoked: Vec<OpId> = some.iter().map(invoke).collect();
     let relocations: Vec<_> = some.iter().map(|(.., relocation)| *relocation).collect();
     let mut answered = 0;
-    let done = |number: usize, outcome: Result<bool>| {
+    let mut done = |number: usize, outcome: Result<bool>| {
         answered += 1;
         let mut tally = caller.tally.get();
         match outcome {
@@ -224,7 +224,7 @@ async fn relocate<T: Relocate>(
             outcome => caller.ended(id, outcome.map(|_| ret)),
         }
     };
-    caller.table.relocate(&relocations, done).await;
+    caller.table.relocate(&relocations, &mut done).await;
     assert_eq!(answered, some.len(), "each relocation has one outcome");
 }
 

@@ -148,7 +148,7 @@ fn look_up_many(record: Slot, len: usize) {
         );
         answered.set(answered.get() + 1);
     };
-    executor.block_on(reader.look_up(&keys, |answers| answers.each(told)));
+    executor.block_on(reader.look_up(&keys, &mut |answers| answers.each(told)));
     assert_eq!(answered.get(), 500);
     // As many READs as by single gets, once the copy is up to date.
     let gets = || {
@@ -156,7 +156,7 @@ fn look_up_many(record: Slot, len: usize) {
         all.operation(GET)
     };
     let before = gets();
-    executor.block_on(reader.look_up(&keys, |answers| answers.each(told)));
+    executor.block_on(reader.look_up(&keys, &mut |answers| answers.each(told)));
     let between = gets();
     for key in &keys {
         let _ = executor.block_on(reader.get(key)).unwrap();
