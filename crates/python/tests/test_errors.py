@@ -92,7 +92,7 @@ def test_options_that_no_table_can_have(local: farslot.Store) -> None:
         with pytest.raises(errors.BadInputError):
             local.create("odd", **options)
     with pytest.raises(TypeError, match="no option"):
-        local.create("odd", colour=1)  # type: ignore[call-arg]
+        local.create("odd", colour=1)  # type: ignore[call-overload]
     assert local.tables() == []
 
 
