@@ -128,6 +128,15 @@ impl<E: Endpoint> DuoClient<E> {
         self.reader.as_ref().filter(|_| !owns)
     }
 
+    /// Has a reader's copy of the index read, whole.
+    #[cfg(feature = "unstable")]
+    pub(crate) async fn read_index(&self) -> Result<()> {
+        match &self.reader {
+            Some(reader) => reader.refresh().await,
+            None => Ok(()),
+        }
+    }
+
     /// The table, as one of the owner's threads.
     fn as_owner(&self) -> &DuoTable<E> {
         self.part.join();

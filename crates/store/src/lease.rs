@@ -59,7 +59,7 @@ use std::task::{Context, Poll};
 /// What a store's tables are opened over: an endpoint of any fabric that posts to a table's memory
 /// only while it is the table's. As there is one for all fabrics, the schemes are compiled once: on
 /// shared memory, where that costs a branch or two, lookups ask for the memory in place.
-pub(crate) struct Leased {
+pub struct Leased {
     inner: AnyEndpoint,
     /// By the nodes' numbers; nothing of nodes on which no table is open.
     leases: RefCell<Vec<Option<Lease>>>,
@@ -77,7 +77,9 @@ pub(crate) struct Leased {
 }
 
 impl Leased {
-    pub(crate) fn new(inner: AnyEndpoint) -> Rc<Self> {
+    /// An endpoint with no table open, whose verbs are all posted.
+    #[must_use]
+    pub fn new(inner: AnyEndpoint) -> Rc<Self> {
         Rc::new_cyclic(|weak| Self {
             inner,
             leases: RefCell::default(),

@@ -39,7 +39,7 @@
 mod address;
 mod asking;
 #[cfg(feature = "unstable")]
-mod bare;
+pub mod bare;
 mod cache;
 #[cfg(not(feature = "unstable"))]
 mod calls;

@@ -39,7 +39,7 @@ pub(crate) struct Pooled {
 }
 
 /// What was posted for a verb.
-pub(crate) enum PostedVerbs {
+pub enum PostedVerbs {
     One(AnyPosted),
     /// A READ of pieces.
     Gathered(AnyPosted),

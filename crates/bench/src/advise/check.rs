@@ -6,17 +6,18 @@ use super::candidates::{Reads, lookup_order};
 use super::small::{CheckOptions, Small, slots_of_check, small_records};
 use super::{AdviceQuestion, Ranked, WritePrice};
 use crate::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace,
-    OpenSealed, OpenTable, OpenWriter, Records, RunLimit, TableMemory, WARM_UP, WriteCost, Writes,
-    WrittenTable, Zipf, built_cuckoo,
+    Answer, Ask, BuiltSealed, Experiment, Records, RunLimit, SimulatedTable, TableMemory, WARM_UP,
+    WriteCost, Writes, WrittenTable, Zipf, built_cuckoo,
 };
 use crate::{BenchError, Progress, Result};
 use farslot::index::Sizing;
 use farslot::index::SlotKind;
 use farslot::index::cuckoo::CuckooLayout;
 use farslot::index::duo::DuoLayout;
-use farslot::index::linear::{LinearLayout, ReadPolicy, ReadSizes};
+use farslot::index::linear::LinearLayout;
 use farslot::index::sealed::SealedOptions;
+use farslot::layout::Scheme;
+use farslot::{OpenOptions, ReadPolicy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -229,13 +230,10 @@ fn simulate(
                 })
             };
             let built = BuiltSealed::new(&sealed, &check.records)?;
-            let table = || {
-                Ok(OpenSealed {
-                    layout: built.layout.clone(),
-                    read_size: *read_slots as u32,
-                })
-            };
-            check.lookups(&built.memory, table, 0.0)
+            let scheme = Scheme::Sealed(built.layout.clone());
+            let policy = ReadPolicy::Fixed(*read_slots as u32);
+            let table = SimulatedTable::by_policy(scheme, policy);
+            check.lookups(&built.memory, &table, 0.0)
         }
         Reads::Cuckoo {
             layout,
@@ -245,23 +243,24 @@ fn simulate(
         } => {
             let order = lookup_order(*reads);
             let layout = small.cuckoo(plan.kind, layout);
-            let open = OpenCuckoo { layout, order };
+            let table = SimulatedTable::cuckoo(layout.clone(), order);
             if *sealed {
-                let build = || built_cuckoo(&open.layout, &check.records);
-                let memory = cuckoo.table(&open.layout, check.count, build)?;
-                return check.lookups(memory, || Ok(open.clone()), 0.0);
+                let build = || built_cuckoo(&layout, &check.records);
+                let memory = cuckoo.table(&layout, check.count, build)?;
+                return check.lookups(memory, &table, 0.0);
             }
-            let fill = || Ok(check.written(open.clone())?.memory);
-            let memory = cuckoo.table(&open.layout, check.count, fill)?;
+            let fill = || Ok(check.written(table.clone())?.memory);
+            let memory = cuckoo.table(&layout, check.count, fill)?;
             // The READ of the count of displacements is none of slots or records.
             let uncounted = 1.0 - question.hit_ratio;
-            let row = check.lookups(memory, || Ok(open.clone()), uncounted)?;
-            check.with_writes(row, &open, memory)
+            let row = check.lookups(memory, &table, uncounted)?;
+            check.with_writes(row, &table, memory)
         }
         Reads::Race { layout, .. } => {
             let layout = small.race(layout);
-            let WrittenTable { table, memory } = check.written(OpenRace { layout })?;
-            let row = check.lookups(&memory, || Ok(table.clone()), 0.0)?;
+            let table = SimulatedTable::new(Scheme::Race(layout), &OpenOptions::default());
+            let WrittenTable { table, memory } = check.written(table)?;
+            let row = check.lookups(&memory, &table, 0.0)?;
             check.with_writes(row, &table, &memory)
         }
         Reads::Duo { layout, .. } => check.duo(small.duo(layout)),
@@ -341,7 +340,7 @@ impl<'r> SchemeCheck<'r> {
 
     /// A table with the records that are there before new ones are put. What else is measured in it
     /// is so too: except in linear tables, lookups hardly differ by the load factor.
-    fn written<T: OpenWriter>(&self, table: T) -> Result<WrittenTable<T>> {
+    fn written(&self, table: SimulatedTable) -> Result<WrittenTable> {
         let written = WrittenTable::new(table)?;
         written.write(&self.records, &Writes::Puts(0..self.before()))?;
         if self.replaces() && !matches!(self.ranked.plan.reads, Reads::Duo { .. }) {
@@ -351,58 +350,45 @@ impl<'r> SchemeCheck<'r> {
     }
 
     fn linear(&self, layout: LinearLayout, read_slots: u32) -> Result<CheckRow> {
-        let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_slots))?;
-        let filled = self.written(OpenLinear {
-            layout,
-            sizes,
-            hints: 0,
-        })?;
+        let policy = ReadPolicy::Fixed(read_slots);
+        let table = SimulatedTable::by_policy(Scheme::Linear(layout), policy);
+        let filled = self.written(table)?;
         let put = self.puts(&filled.table, &filled.memory)?;
         let rest = self.before()..self.count;
         filled.write(&self.records, &Writes::Puts(rest.clone()))?;
         if self.replaces() {
             filled.write(&self.records, &Writes::Updates(rest.collect()))?;
         }
-        let row = self.lookups(&filled.memory, || Ok(filled.table.clone()), 0.0)?;
+        let row = self.lookups(&filled.memory, &filled.table, 0.0)?;
         let update = self.updates(&filled.table, &filled.memory)?;
         Ok(CheckRow { update, put, ..row })
     }
 
     fn duo(&self, layout: DuoLayout) -> Result<CheckRow> {
-        let WrittenTable { table, memory } = self.written(OpenDuo { layout })?;
-        let layout = &table.layout;
-        let row = match layout.published {
-            true => {
-                // Pages of the published index are none of slots or records.
-                let pages = if self.question.profile.gathers {
-                    1.0
-                } else {
-                    3.0
-                };
-                let uncounted = (1.0 - self.question.hit_ratio) * pages;
-                self.lookups(&memory, || Ok(table.clone()), uncounted)?
-            }
-            false => self.lookups(&memory, || Ok(OpenDuoAlone::new(layout.clone())?), 0.0)?,
+        // Pages of the published index are none of slots or records.
+        let pages = match (layout.published, self.question.profile.gathers) {
+            (false, _) => 0.0,
+            (true, true) => 1.0,
+            (true, false) => 3.0,
         };
+        let table = SimulatedTable::new(Scheme::Duo(layout), &OpenOptions::default());
+        let WrittenTable { table, memory } = self.written(table)?;
+        let row = self.lookups(&memory, &table, (1.0 - self.question.hit_ratio) * pages)?;
         self.with_writes(row, &table, &memory)
     }
 
     /// A row with updates and puts, where the question has any.
-    fn with_writes<T: OpenWriter>(
+    fn with_writes(
         &self,
         row: CheckRow,
-        table: &T,
+        table: &SimulatedTable,
         memory: &TableMemory,
     ) -> Result<CheckRow> {
         let (update, put) = (self.updates(table, memory)?, self.puts(table, memory)?);
         Ok(CheckRow { update, put, ..row })
     }
 
-    fn updates<T: OpenWriter>(
-        &self,
-        table: &T,
-        memory: &TableMemory,
-    ) -> Result<Option<WriteCheck>> {
+    fn updates(&self, table: &SimulatedTable, memory: &TableMemory) -> Result<Option<WriteCheck>> {
         if self.question.updates == 0.0 {
             return Ok(None);
         }
@@ -412,7 +398,7 @@ impl<'r> SchemeCheck<'r> {
         self.writes(table, memory, &writes, self.ranked.update)
     }
 
-    fn puts<T: OpenWriter>(&self, table: &T, memory: &TableMemory) -> Result<Option<WriteCheck>> {
+    fn puts(&self, table: &SimulatedTable, memory: &TableMemory) -> Result<Option<WriteCheck>> {
         if self.new == 0 {
             return Ok(None);
         }
@@ -420,9 +406,9 @@ impl<'r> SchemeCheck<'r> {
         self.writes(table, memory, &writes, self.ranked.put)
     }
 
-    fn writes<T: OpenWriter>(
+    fn writes(
         &self,
-        table: &T,
+        table: &SimulatedTable,
         memory: &TableMemory,
         writes: &Writes,
         predicted: Option<WritePrice>,
@@ -432,12 +418,12 @@ impl<'r> SchemeCheck<'r> {
         Ok(predicted.map(|predicted| WriteCheck::new(predicted, wrote)))
     }
 
-    /// Measures a table with many lookups under way, and with one. `table` is called for each
-    /// measurement. So many READs of a lookup as are `uncounted` are not of slots or records.
-    fn lookups<T: OpenTable>(
+    /// Measures a table with many lookups under way, and with one. So many READs of a lookup as are
+    /// `uncounted` are not of slots or records.
+    fn lookups(
         &self,
         memory: &TableMemory,
-        table: impl Fn() -> Result<T>,
+        table: &SimulatedTable,
         uncounted: f64,
     ) -> Result<CheckRow> {
         let question = self.question;
@@ -458,25 +444,23 @@ impl<'r> SchemeCheck<'r> {
             true => Answer::Value,
             false => Answer::AllRecords,
         };
-        let experiment = |ranking, threads, width, lookups: u64| {
-            Ok::<_, BenchError>(Experiment {
-                table: table()?,
-                records: populated.clone(),
-                ask: ask(ranking),
-                answer,
-                threads,
-                width,
-                warm_up: WARM_UP,
-                until: RunLimit::Lookups(lookups),
-                seed: self.options.seed,
-            })
+        let experiment = |ranking, threads, width, lookups: u64| Experiment {
+            table: table.clone(),
+            records: populated.clone(),
+            ask: ask(ranking),
+            answer,
+            threads,
+            width,
+            warm_up: WARM_UP,
+            until: RunLimit::Lookups(lookups),
+            seed: self.options.seed,
         };
         let world = || memory.world(self.options.seed, question.profile.clone());
         // Lookups, the time they took, and their READs.
         let measured = |threads, width, lookups: u64| -> Result<(f64, f64, f64)> {
             let mut sums = (0.0, 0.0, 0.0);
             for ranking in 0..rankings {
-                let one = experiment(ranking, threads, width, lookups)?.run(world()?)?;
+                let one = experiment(ranking, threads, width, lookups).run(world()?)?;
                 let lookups = one.lookups as f64;
                 sums.0 += lookups;
                 sums.1 += one.span as f64;

@@ -10,9 +10,8 @@ use super::figures::{Figures, LoadPoint};
 use super::{LookupScheme, Options};
 use crate::advise::{Advice, AdviceQuestion, advise};
 use crate::simulated::{
-    Answer, Ask, BuiltSealed, CLIENT_THREADS, ClientThreads, Experiment, Measured, OpenCuckoo,
-    OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable, OpenWriter, Records,
-    RunLimit, TableMemory, WARM_UP, Writes, WrittenTable,
+    Answer, Ask, BuiltSealed, CLIENT_THREADS, ClientThreads, Experiment, Measured, Records,
+    RunLimit, SimulatedTable, TableMemory, WARM_UP, Writes, WrittenTable,
 };
 use crate::{BenchError, BenchReport, BenchRow, Progress, Result};
 use farslot::fabric::Nanos;
@@ -24,8 +23,9 @@ use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes};
 use farslot::index::race::RaceOptions;
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
 use farslot::index::{FieldSize, SlotKind};
+use farslot::layout::Scheme;
 use farslot::model::Objective;
-use farslot::read_cost;
+use farslot::{OpenOptions, read_cost};
 use std::collections::BTreeMap;
 
 /// What is simulated, and for how long.
@@ -181,12 +181,8 @@ impl SimulatorBench<'_> {
                 let read_slots = sizes.at_load(point.load);
                 let read = (read_slots, read_slots as usize * layout.slot_bytes());
                 let of = looked(layout.slots, read, layout.table_bytes(), "linear, word");
-                let table = OpenLinear {
-                    layout,
-                    sizes,
-                    hints: 0,
-                };
-                self.written(table, of)
+                let scheme = Scheme::Linear(layout);
+                self.written(SimulatedTable::by_policy(scheme, self.throughput()), of)
             }
             LookupScheme::Sealed | LookupScheme::Perfect => {
                 let (order, name) = match point.scheme {
@@ -208,8 +204,9 @@ impl SimulatorBench<'_> {
                 let layout = built.layout;
                 of.read = (read_size.into(), read_size as usize * layout.slot_bytes());
                 of.table_bytes = layout.table_bytes() as u64;
-                let table = OpenSealed { layout, read_size };
-                self.looked_up(|| Ok(table.clone()), &built.memory, &of)
+                let policy = ReadPolicy::Fixed(read_size);
+                let table = SimulatedTable::by_policy(Scheme::Sealed(layout), policy);
+                self.looked_up(&table, &built.memory, &of)
             }
             LookupScheme::Cuckoo => {
                 let options = CuckooOptions {
@@ -223,8 +220,7 @@ impl SimulatorBench<'_> {
                 let read = (layout.bucket_slots.into(), layout.bucket_bytes());
                 let name = "cuckoo 3 x 4, parallel, word";
                 let of = looked(layout.slots(), read, layout.table_bytes(), name);
-                let order = LookupOrder::Parallel;
-                self.written(OpenCuckoo { layout, order }, of)
+                self.written(SimulatedTable::cuckoo(layout, LookupOrder::Parallel), of)
             }
             LookupScheme::Race => {
                 let options = RaceOptions::new(Sizing {
@@ -235,7 +231,8 @@ impl SimulatorBench<'_> {
                 let pair = 2 * layout.bucket_slots;
                 let read = (pair.into(), pair as usize * 8);
                 let of = looked(layout.slots(), read, layout.table_bytes(), "race");
-                self.written(OpenRace { layout }, of)
+                let scheme = Scheme::Race(layout);
+                self.written(SimulatedTable::new(scheme, &OpenOptions::default()), of)
             }
             LookupScheme::Duo | LookupScheme::DuoAlone => {
                 let readers = point.scheme == LookupScheme::Duo;
@@ -253,14 +250,9 @@ impl SimulatorBench<'_> {
                     false => "duo, inline, writer alone",
                 };
                 let of = looked(layout.slots(), read, layout.table_bytes(), name);
-                let table = OpenDuo { layout };
-                if readers {
-                    return self.written(table, of);
-                }
-                let memory = self.filled(&table, &of)?;
-                // All client threads are the writer's.
-                let open = || Ok(OpenDuoAlone::new(table.layout.clone())?);
-                self.looked_up(open, &memory, &of)
+                // Of a table without readers all client threads are the writer's.
+                let scheme = Scheme::Duo(layout);
+                self.written(SimulatedTable::new(scheme, &OpenOptions::default()), of)
             }
         }
     }
@@ -276,24 +268,18 @@ impl SimulatorBench<'_> {
     }
 
     /// Writes a table and looks it up.
-    fn written<T: OpenWriter>(&mut self, table: T, of: MeasuredTable) -> Result<()> {
-        let memory = self.filled(&table, &of)?;
-        self.looked_up(|| Ok(table.clone()), &memory, &of)
-    }
-
-    /// The memory of a table that has the records.
-    fn filled<T: OpenWriter>(&self, table: &T, of: &MeasuredTable) -> Result<TableMemory> {
+    fn written(&mut self, table: SimulatedTable, of: MeasuredTable) -> Result<()> {
         let count = of.records.count();
         (self.progress)(&of.point.name(&format!("writing {count} records")));
-        let filled = WrittenTable::new(table.clone())?;
+        let filled = WrittenTable::new(table)?;
         filled.write(&of.records, &Writes::Puts(0..count))?;
-        Ok(filled.memory)
+        self.looked_up(&filled.table, &filled.memory, &of)
     }
 
-    /// The rows of a table, which `open` says how to open: anew for each measurement.
-    fn looked_up<T: OpenTable>(
+    /// The rows of a table.
+    fn looked_up(
         &mut self,
-        open: impl Fn() -> Result<T>,
+        table: &SimulatedTable,
         memory: &TableMemory,
         of: &MeasuredTable,
     ) -> Result<()> {
@@ -307,7 +293,7 @@ impl SimulatorBench<'_> {
             (self.progress)(&of.point.name(kind));
             let lookups = |threads, width, until| {
                 let asked = (ask.clone(), threads, width, until);
-                self.lookups_of(open()?, memory, &of.records, asked)
+                self.lookups_of(table.clone(), memory, &of.records, asked)
             };
             let window = RunLimit::Elapsed(self.measure.window);
             let busy = lookups(CLIENT_THREADS, self.measure.width, window)?;
@@ -331,9 +317,9 @@ impl SimulatorBench<'_> {
         Ok(())
     }
 
-    fn lookups_of<T: OpenTable>(
+    fn lookups_of(
         &self,
-        table: T,
+        table: SimulatedTable,
         memory: &TableMemory,
         records: &Records,
         (ask, threads, width, until): (Ask, usize, usize, RunLimit),

@@ -3,8 +3,8 @@
 use super::clients::ClientThreads;
 use super::lookups::{Answer, Ask, Lookups};
 use super::measured::Measured;
-use super::open::OpenTable;
 use super::records::Records;
+use super::table::SimulatedTable;
 use crate::{BenchError, Result};
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::World;
@@ -32,10 +32,10 @@ pub enum RunLimit {
 }
 
 /// What is looked up in which table, by how many at once.
-#[derive(Clone, Debug)]
-pub struct Experiment<T> {
-    /// How clients open the table.
-    pub table: T,
+#[derive(Clone)]
+pub struct Experiment {
+    /// The table.
+    pub table: SimulatedTable,
     /// What is in it.
     pub records: Records,
     /// Which keys are looked up.
@@ -55,7 +55,7 @@ pub struct Experiment<T> {
     pub seed: u64,
 }
 
-impl<T: OpenTable> Experiment<T> {
+impl Experiment {
     /// Runs it in a world whose node 0 holds the table.
     ///
     /// # Errors

@@ -1,16 +1,16 @@
 //! Tables that are written in memory of this process.
 
-use super::endpoint::SortingEndpoint;
-use super::memory::{TABLE_AT, TableMemory};
+use super::memory::TableMemory;
 use super::records::Records;
+use super::table::SimulatedTable;
 use crate::Result;
 use crate::answers::Answers;
-use farslot::index::IndexExt;
-use farslot::index::cuckoo::{CuckooLayout, CuckooTable, LookupOrder};
-use farslot::index::linear::{LinearLayout, LinearTable, ReadPolicy, ReadSizes};
-use farslot::index::sealed::{SealedLayout, SealedOptions, SealedTable};
-use farslot::model::NicModel;
-use std::rc::Rc;
+use farslot::index::cuckoo::CuckooLayout;
+use farslot::index::linear::LinearLayout;
+use farslot::index::sealed::{SealedLayout, SealedOptions};
+use farslot::index::{AnyIndex, IndexExt};
+use farslot::layout::Scheme;
+use farslot::{LookupOrder, OpenOptions, ReadPolicy};
 
 /// Records that are put at a time.
 const AT_A_TIME: u32 = 1 << 12;
@@ -18,7 +18,8 @@ const AT_A_TIME: u32 = 1 << 12;
 /// A linear table that is filled step by step.
 pub struct Filling {
     memory: TableMemory,
-    table: LinearTable<SortingEndpoint>,
+    layout: LinearLayout,
+    table: AnyIndex,
     records: u32,
 }
 
@@ -29,13 +30,12 @@ impl Filling {
     /// For a layout that no table has, or where there is not so much memory.
     pub fn new(layout: LinearLayout) -> Result<Self> {
         let memory = TableMemory::new(layout.table_bytes())?;
+        let table = SimulatedTable::new(Scheme::Linear(layout.clone()), &OpenOptions::default());
         let executor = memory.executor();
-        let policy = ReadPolicy::throughput(NicModel::shared_memory());
-        let sizes = ReadSizes::new(&layout, policy)?;
-        let endpoint = Rc::clone(executor.endpoint());
-        let table = executor.block_on(LinearTable::open(endpoint, TABLE_AT, layout, sizes))?;
+        let table = executor.block_on(table.open(executor.endpoint()))?;
         Ok(Self {
             memory,
+            layout,
             table,
             records: 0,
         })
@@ -44,7 +44,7 @@ impl Filling {
     /// What a client must know of the table.
     #[must_use]
     pub fn layout(&self) -> &LinearLayout {
-        self.table.layout()
+        &self.layout
     }
 
     /// The memory that the table lies in.
@@ -98,9 +98,8 @@ impl Filling {
 pub fn built_cuckoo(layout: &CuckooLayout, records: &Records) -> Result<TableMemory> {
     let memory = TableMemory::new(layout.table_bytes())?;
     let executor = memory.executor();
-    let endpoint = Rc::clone(executor.endpoint());
-    let opening = CuckooTable::open(endpoint, TABLE_AT, layout.clone(), LookupOrder::Parallel);
-    let table = executor.block_on(opening)?;
+    let table = SimulatedTable::cuckoo(layout.clone(), LookupOrder::Parallel);
+    let table = executor.block_on(table.open(executor.endpoint()))?;
     let owned = records.owned();
     executor.block_on(table.build(&borrowed(&owned)))?;
     Ok(memory)
@@ -136,14 +135,13 @@ impl BuiltSealed {
     /// # Errors
     /// For a policy that the model refuses.
     pub fn read_size(&self, policy: ReadPolicy) -> Result<u32> {
-        Ok(self.open(policy)?.read_size() as u32)
+        Ok(self.open(policy)?.state().read_size as u32)
     }
 
-    fn open(&self, policy: ReadPolicy) -> Result<SealedTable<SortingEndpoint>> {
+    fn open(&self, policy: ReadPolicy) -> Result<AnyIndex> {
+        let table = SimulatedTable::by_policy(Scheme::Sealed(self.layout.clone()), policy);
         let executor = self.memory.executor();
-        let endpoint = Rc::clone(executor.endpoint());
-        let opening = SealedTable::open(endpoint, TABLE_AT, self.layout.clone(), policy);
-        Ok(executor.block_on(opening)?)
+        executor.block_on(table.open(executor.endpoint()))
     }
 }
 

@@ -1,17 +1,19 @@
 //! What one client thread of an experiment does.
 
-use super::endpoint::SortingEndpoint;
 use super::measured::Measured;
-use super::open::{OpenTable, SimulatedLookup};
+use super::posted::PostedReads;
 use super::records::Records;
+use super::table::SimulatedTable;
 use super::zipf::Zipf;
 use crate::answers::Answers;
 use crate::{BenchError, Result};
+use farslot::bare::Leased;
 use farslot::fabric::sim::SimEndpoint;
 use farslot::fabric::{AnyEndpoint, Endpoint, Nanos, window};
+use farslot::index::{Index, IndexExt};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::iter;
 use std::pin::pin;
@@ -95,8 +97,8 @@ impl Ask {
 }
 
 /// One client thread's lookups.
-pub(super) struct Lookups<T> {
-    pub(super) table: T,
+pub(super) struct Lookups {
+    pub(super) table: SimulatedTable,
     pub(super) records: Records,
     pub(super) ask: Ask,
     pub(super) answer: Answer,
@@ -110,23 +112,22 @@ pub(super) struct Lookups<T> {
 struct LookupSample {
     is_right: bool,
     latency: Nanos,
-    posted: super::endpoint::PostedReads,
+    posted: PostedReads,
 }
 
-impl<T: OpenTable> Lookups<T> {
+impl Lookups {
     /// Looks up keys for ever, or until an answer is wrong.
     pub(super) async fn run(self, endpoint: Rc<SimEndpoint>) -> BenchError {
-        let endpoint = Rc::new(SortingEndpoint::new(
-            AnyEndpoint::Sim(endpoint),
-            self.table.areas(),
-        ));
-        let table = match self.table.clone().open(Rc::clone(&endpoint)).await {
+        let posted = Rc::default();
+        endpoint.observe(PostedReads::counter(self.table.areas(), Rc::clone(&posted)));
+        let endpoint = Leased::new(AnyEndpoint::Sim(endpoint));
+        let table = match self.table.open(&endpoint).await {
             Ok(table) => table,
-            Err(error) => return error.into(),
+            Err(error) => return error,
         };
         {
             let mut measured = self.measured.borrow_mut();
-            measured.client_bytes = measured.client_bytes.max(table.client_bytes());
+            measured.client_bytes = measured.client_bytes.max(table.state().client_bytes);
         }
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let failed = RefCell::new(None);
@@ -134,10 +135,8 @@ impl<T: OpenTable> Lookups<T> {
             let goes_on = failed.borrow().is_none();
             goes_on.then(|| self.ask.draw(&self.records, &mut random))
         };
-        let lookups = iter::from_fn(next).map(|expected| {
-            let (this, table, endpoint) = (&self, &table, &endpoint);
-            async move { this.look_up(table, endpoint, expected).await }
-        });
+        let lookups =
+            iter::from_fn(next).map(|expected| self.look_up(&*table, &endpoint, &posted, expected));
         window(self.width, lookups, |_, sample| {
             if let Err(error) = sample.and_then(|sample| self.note(&sample)) {
                 *failed.borrow_mut() = Some(error);
@@ -157,18 +156,19 @@ impl<T: OpenTable> Lookups<T> {
 
     async fn look_up(
         &self,
-        table: &T::Table,
-        endpoint: &SortingEndpoint,
+        table: &dyn Index,
+        endpoint: &Leased,
+        all_posted: &Cell<PostedReads>,
         expected: ExpectedLookup,
     ) -> Result<LookupSample> {
         let since = endpoint.now();
-        let mut posted = super::endpoint::PostedReads::default();
+        let mut posted = PostedReads::default();
         let mut answering = pin!(self.answer(table, &expected));
         // What is posted while a lookup is polled is posted by it.
         let answered = poll_fn(|cx| {
-            let before = endpoint.posted();
+            let before = all_posted.get();
             let polled = answering.as_mut().poll(cx);
-            posted += endpoint.posted() - before;
+            posted += all_posted.get() - before;
             polled
         })
         .await;
@@ -180,8 +180,8 @@ impl<T: OpenTable> Lookups<T> {
         })
     }
 
-    /// Whether a lookup has found the right records. Each is noted when it is found.
-    async fn answer(&self, table: &T::Table, expected: &ExpectedLookup) -> Result<bool> {
+    /// Whether a lookup has found the right records, which are noted.
+    async fn answer(&self, table: &dyn Index, expected: &ExpectedLookup) -> Result<bool> {
         let (key, records) = (&expected.key, &self.records);
         match self.answer {
             Answer::Value => {
@@ -194,18 +194,15 @@ impl<T: OpenTable> Lookups<T> {
                 Ok(is_right)
             }
             Answer::AllRecords => {
-                let mut has_value = expected.record.is_none();
-                let found = table.get_all(key, |value| {
-                    self.measured.borrow_mut().records += 1;
-                    has_value |= expected
-                        .record
-                        .is_some_and(|record| records.is_value(record, value));
-                });
-                let found = found.await?;
-                let there_are = expected
-                    .record
-                    .map_or(0, |record| records.with_key_of(record));
-                Ok(has_value && found == there_are as usize)
+                let found = table.get_all(key).await?;
+                self.measured.borrow_mut().records += found.len() as u64;
+                Ok(match expected.record {
+                    Some(record) => {
+                        found.len() == records.with_key_of(record) as usize
+                            && found.iter().any(|value| records.is_value(record, value))
+                    }
+                    None => found.is_empty(),
+                })
             }
         }
     }

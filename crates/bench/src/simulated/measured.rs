@@ -1,6 +1,6 @@
 //! What clients have done in a span of virtual time.
 
-use super::endpoint::PostedReads;
+use super::posted::PostedReads;
 use farslot::fabric::counters::CounterSnapshot;
 use farslot::fabric::{Nanos, OperationCounters};
 use farslot::index::{GET, GET_ALL};

@@ -1,13 +1,12 @@
 //! A table's memory while it is written: of this process, at the speed of loads and stores.
 
-use super::endpoint::{SortingEndpoint, TableAreas};
 use crate::Result;
+use farslot::bare::Leased;
 use farslot::fabric::shm::{Node, RegionSpec, ShmEndpoint};
 use farslot::fabric::sim::{NicProfile, World};
 use farslot::fabric::{
     AnyEndpoint, EndpointExt, Executor, Limits, NodeId, RegionId, RemoteAddr, Rights,
 };
-use std::rc::Rc;
 
 /// Where the table lies, here and in the simulated node.
 pub const TABLE_AT: RemoteAddr = RemoteAddr {
@@ -21,7 +20,7 @@ const PIECE: usize = 1 << 20;
 
 /// Memory of this process in which a table is made, to be loaded into simulated nodes.
 pub struct TableMemory {
-    executor: Executor<SortingEndpoint>,
+    executor: Executor<Leased>,
     bytes: u64,
 }
 
@@ -38,13 +37,13 @@ impl TableMemory {
         };
         let node = Node::embedded(&[region])?;
         let endpoint = AnyEndpoint::Shm(ShmEndpoint::new(vec![node], Limits::default()));
-        let executor = Executor::new(Rc::new(SortingEndpoint::new(endpoint, TableAreas::NONE)));
+        let executor = Executor::new(Leased::new(endpoint));
         Ok(Self { executor, bytes })
     }
 
     /// What runs operations on the table.
     #[must_use]
-    pub fn executor(&self) -> &Executor<SortingEndpoint> {
+    pub fn executor(&self) -> &Executor<Leased> {
         &self.executor
     }
 

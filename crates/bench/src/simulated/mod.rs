@@ -8,32 +8,29 @@
 //!
 //! What one client's writes take, one after the other, [`WriteCost`] says.
 //!
-//! A new kind of table takes an [`OpenTable`]: how a client opens it, and where its bytes lie; and
-//! if it is written, an [`OpenWriter`], with which [`WrittenTable`] fills it.
+//! A table of any scheme is a [`SimulatedTable`], which clients open as those of a store;
+//! [`WrittenTable`] fills it.
 
 mod clients;
-mod endpoint;
 mod experiment;
 mod filling;
 mod lookups;
 mod measured;
 mod memory;
-mod open;
+mod posted;
 mod records;
+mod table;
 mod writes;
 mod zipf;
 
 pub use clients::{CLIENT_THREADS, ClientThreads, WARM_UP};
-pub use endpoint::{PostedReads, SortingEndpoint, TableAreas};
 pub use experiment::{Experiment, RunLimit};
 pub use filling::{BuiltSealed, Filling, built_cuckoo};
 pub use lookups::{Answer, Ask};
 pub use measured::Measured;
 pub use memory::{TABLE_AT, TableMemory};
-pub use open::{
-    DuoReaderTable, OpenCuckoo, OpenDuo, OpenDuoAlone, OpenLinear, OpenRace, OpenSealed, OpenTable,
-    OpenWriter, SimulatedLookup,
-};
+pub use posted::PostedReads;
 pub use records::Records;
+pub use table::SimulatedTable;
 pub use writes::{WriteCost, Writes, WrittenTable};
 pub use zipf::Zipf;

@@ -1,33 +1,32 @@
 //! Tables of any kind that are written in memory of this process, and what writes to them take
 //! behind a simulated NIC.
 
-use super::endpoint::SortingEndpoint;
 use super::memory::TableMemory;
-use super::open::OpenWriter;
 use super::records::Records;
+use super::table::SimulatedTable;
 use crate::Result;
 use crate::answers::Answers;
+use farslot::bare::Leased;
 use farslot::fabric::sim::World;
 use farslot::fabric::{AnyEndpoint, Endpoint, Executor, Limits, OperationClass};
-use farslot::index::{Index, IndexExt, PUT, UPDATE, UPKEEP};
+use farslot::index::{Index, IndexExt, PUT, UPDATE, UPKEEP, WriterChange};
 use std::ops::Range;
-use std::rc::Rc;
 
 /// A table that records are put into, one after the other.
-pub struct WrittenTable<T> {
+pub struct WrittenTable {
     /// How clients open it.
-    pub table: T,
+    pub table: SimulatedTable,
     /// The memory that it lies in.
     pub memory: TableMemory,
 }
 
-impl<T: OpenWriter> WrittenTable<T> {
+impl WrittenTable {
     /// An empty table.
     ///
     /// # Errors
     /// Where there is not so much memory.
-    pub fn new(table: T) -> Result<Self> {
-        let memory = TableMemory::new(table.table_bytes())?;
+    pub fn new(table: SimulatedTable) -> Result<Self> {
+        let memory = TableMemory::new(table.scheme.table_bytes())?;
         Ok(Self { table, memory })
     }
 
@@ -37,9 +36,10 @@ impl<T: OpenWriter> WrittenTable<T> {
     /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers), or what the table says.
     pub fn write(&self, records: &Records, writes: &Writes) -> Result<()> {
         let executor = self.memory.executor();
-        let writer = open(executor, &self.table)?;
-        executor.block_on(all(&writer, records, writes))?;
-        Ok(executor.block_on(T::close(&writer))?)
+        let writer = executor.block_on(self.table.open(executor.endpoint()))?;
+        executor.block_on(all(&*writer, records, writes))?;
+        executor.block_on(writer.flush())?;
+        Ok(executor.block_on(writer.change_writer(WriterChange::Resign))?)
     }
 }
 
@@ -80,22 +80,21 @@ impl WriteCost {
     ///
     /// # Errors
     /// [`BenchError::WrongAnswers`](crate::BenchError::WrongAnswers), or what the table says.
-    pub fn one_by_one<T: OpenWriter>(
-        table: &T,
+    pub fn one_by_one(
+        table: &SimulatedTable,
         world: &World,
         records: &Records,
         writes: &Writes,
     ) -> Result<Self> {
         let endpoint = AnyEndpoint::Sim(world.endpoint(Limits::default()));
-        let endpoint = SortingEndpoint::new(endpoint, table.areas());
-        let executor = Executor::new(Rc::new(endpoint));
-        let writer = open(&executor, table)?;
+        let executor = Executor::new(Leased::new(endpoint));
+        let writer = executor.block_on(table.open(executor.endpoint()))?;
         // Makes it the writer.
         let first = (records.key(0), records.value(0));
         executor.block_on(writer.put(&first.0, &first.1))?;
         let counted = || executor.endpoint().core().counters.snapshot();
         let (before, begun) = (counted(), executor.endpoint().now());
-        let count = executor.block_on(all(&writer, records, writes))?;
+        let count = executor.block_on(all(&*writer, records, writes))?;
         let took = (executor.endpoint().now() - begun) as f64;
         let spent = counted().since(&before);
         let (of_writes, upkeep) = (spent.operation(writes.class()), spent.operation(UPKEEP));
@@ -112,13 +111,8 @@ impl WriteCost {
     }
 }
 
-fn open<T: OpenWriter>(executor: &Executor<SortingEndpoint>, table: &T) -> Result<T::Writer> {
-    let endpoint = Rc::clone(executor.endpoint());
-    Ok(executor.block_on(table.clone().open_writer(endpoint))?)
-}
-
 /// Does writes one after the other; returns how many.
-async fn all(index: &impl Index, records: &Records, writes: &Writes) -> Result<u64> {
+async fn all(index: &dyn Index, records: &Records, writes: &Writes) -> Result<u64> {
     let mut answers = Answers::default();
     match writes {
         Writes::Puts(numbers) => {

@@ -4,12 +4,13 @@ use farslot::FieldSize;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
-use farslot::index::linear::{KeyRule, LinearOptions, ReadPolicy, ReadSizes, SlotKind};
+use farslot::index::linear::{KeyRule, LinearOptions, ReadPolicy, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
+use farslot::layout::Scheme;
 use farslot::model::{ProbeDistribution, TableLoad};
 use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Filling, OpenCuckoo, OpenLinear, OpenSealed, Records,
-    RunLimit, WARM_UP, Zipf, built_cuckoo,
+    Answer, Ask, BuiltSealed, Experiment, Filling, Records, RunLimit, SimulatedTable, WARM_UP,
+    Zipf, built_cuckoo,
 };
 
 const SLOTS: u64 = 1 << 14;
@@ -20,7 +21,7 @@ fn profile() -> NicProfile {
 }
 
 /// Linear tables of 8-byte records.
-fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, OpenLinear) {
+fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, SimulatedTable) {
     let four_bytes = FieldSize::Fixed(4);
     let options = LinearOptions {
         slot: Some(SlotKind::Word),
@@ -31,16 +32,12 @@ fn linear(rule: KeyRule, records: &Records, read_size: u32) -> (Filling, OpenLin
         })
     };
     let layout = options.layout().unwrap();
-    let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(read_size)).unwrap();
     let mut filling = Filling::new(layout.clone()).unwrap();
     filling.fill_with(records).unwrap();
+    let policy = ReadPolicy::Fixed(read_size);
     (
         filling,
-        OpenLinear {
-            layout,
-            sizes,
-            hints: 0,
-        },
+        SimulatedTable::by_policy(Scheme::Linear(layout), policy),
     )
 }
 
@@ -66,7 +63,7 @@ fn cuckoo_layout(
     .unwrap()
 }
 
-fn experiment<T>(table: T, records: Records, ask: Ask, answer: Answer) -> Experiment<T> {
+fn experiment(table: SimulatedTable, records: Records, ask: Ask, answer: Answer) -> Experiment {
     Experiment {
         table,
         records,
@@ -119,7 +116,7 @@ fn a_cuckoo_table_is_read_three_times_and_its_heap_once() {
         let layout = cuckoo_layout(&records, slot, KeyRule::Unique);
         let memory = built_cuckoo(&layout, &records).unwrap();
         let order = LookupOrder::Parallel;
-        let table = OpenCuckoo { layout, order };
+        let table = SimulatedTable::cuckoo(layout, order);
         let run = experiment(table, records.clone(), Ask::Hits, Answer::Value);
         let measured = run.run(memory.world(SEED, profile()).unwrap()).unwrap();
         assert!((measured.table_reads_per_lookup() - 3.0).abs() < 0.01);
@@ -204,14 +201,9 @@ fn records_out_of_band_are_told_from_slots() {
     }
     .layout()
     .unwrap();
-    let sizes = ReadSizes::new(&layout, ReadPolicy::Fixed(16)).unwrap();
     let mut filling = Filling::new(layout.clone()).unwrap();
     filling.fill_with(&records).unwrap();
-    let table = OpenLinear {
-        layout,
-        sizes,
-        hints: 0,
-    };
+    let table = SimulatedTable::by_policy(Scheme::Linear(layout), ReadPolicy::Fixed(16));
     let run = experiment(table, records, Ask::Hits, Answer::Value);
     let measured = run
         .run(filling.memory().world(SEED, profile()).unwrap())
@@ -243,10 +235,8 @@ fn a_sealed_table_reads_its_heap_for_matches_and_for_signatures_alike() {
     let built = BuiltSealed::new(&options, &records).unwrap();
     assert_eq!(built.layout.slot_bytes(), 5);
     assert_eq!(built.read_size(ReadPolicy::Fixed(29)).unwrap(), 29);
-    let table = OpenSealed {
-        layout: built.layout.clone(),
-        read_size: 29,
-    };
+    let scheme = Scheme::Sealed(built.layout.clone());
+    let table = SimulatedTable::by_policy(scheme, ReadPolicy::Fixed(29));
     let run = experiment(table, records, Ask::Hits, Answer::AllRecords);
     let measured = run
         .run(built.memory.world(SEED, profile()).unwrap())

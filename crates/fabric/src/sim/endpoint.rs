@@ -10,11 +10,14 @@ use crate::{
     NodeState, PostError, RemoteAddr, Result, Rights,
 };
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// What is shown each verb that is posted.
+type Observer = Box<dyn Fn(&Verb)>;
 
 /// The [`Endpoint`] of the simulated fabric. Made by [`World::endpoint`].
 pub struct SimEndpoint {
@@ -22,6 +25,7 @@ pub struct SimEndpoint {
     client: u32,
     core: EndpointCore,
     nodes: RefCell<Vec<NodeInfo>>,
+    observer: OnceCell<Observer>,
 }
 
 impl fmt::Debug for SimEndpoint {
@@ -85,7 +89,14 @@ impl SimEndpoint {
             client,
             core: EndpointCore::new(limits),
             nodes: RefCell::new(nodes),
+            observer: OnceCell::new(),
         }
+    }
+
+    /// Shows each verb that is posted from here on to `observer`; one can be set, once.
+    pub fn observe(&self, observer: impl Fn(&Verb) + 'static) {
+        let is_first = self.observer.set(Box::new(observer)).is_ok();
+        debug_assert!(is_first, "an endpoint has one observer");
     }
 
     /// The client thread that this endpoint belongs to.
@@ -216,6 +227,9 @@ impl Endpoint for SimEndpoint {
             state.standing(self.client, verb.node().0)
         {
             return Err(PostError::Rejected(error));
+        }
+        if let Some(observer) = self.observer.get() {
+            observer(&verb);
         }
         let of = self.core.counters.current_class();
         let (op, into) = state.post(self.client, verb, of);

@@ -94,10 +94,7 @@ impl<'m> New<'m> {
             sum: xxh3_64(&self.map),
         };
         TableRecord {
-            name: self.name.into(),
-            offset,
-            tag: 0,
-            scheme: self.scheme.clone(),
+            id: draw_id(),
             partition: self.partition.map(|partition| Partition {
                 creation: partition.creation,
                 number: partition.number,
@@ -107,16 +104,7 @@ impl<'m> New<'m> {
                 on_restart: partition.map.on_restart,
                 map,
             }),
-            id: draw_id(),
-            replaces: None,
-            entry: 0,
-            published: 0,
-            catalog_end: 0,
-            restored: false,
-            is_closed: false,
-            is_clearing: false,
-            is_told: false,
-            of_pool: 0,
+            ..TableRecord::new(self.name, offset, self.scheme.clone())
         }
     }
 

@@ -356,6 +356,27 @@ pub struct TableRecord {
 pub(crate) const RESTORING_PART: &str = "restoring-part-";
 
 impl TableRecord {
+    /// That of a whole table, which has no id yet.
+    pub(crate) fn new(name: &str, offset: u64, scheme: Scheme) -> Self {
+        Self {
+            name: name.into(),
+            offset,
+            tag: 0,
+            scheme,
+            partition: None,
+            id: 0,
+            replaces: None,
+            entry: 0,
+            published: 0,
+            catalog_end: 0,
+            restored: false,
+            is_closed: false,
+            is_clearing: false,
+            of_pool: 0,
+            is_told: false,
+        }
+    }
+
     /// What tells the table from another that had or will have its name.
     #[must_use]
     pub fn identity(&self) -> u64 {

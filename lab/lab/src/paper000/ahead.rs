@@ -16,9 +16,10 @@ use farslot::index::Sizing;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
+use farslot::layout::Scheme;
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, Experiment, Measured, OpenSealed, Records, RunLimit, WARM_UP,
+    Answer, Ask, BuiltSealed, Experiment, Measured, Records, RunLimit, SimulatedTable, WARM_UP,
 };
 
 pub(crate) const ID: &str = "000-ahead";
@@ -191,10 +192,10 @@ fn sealed(scale: &Scale, order: SlotOrder, table: u32, load: f64) -> Result<[Mea
     let built = BuiltSealed::new(&options, &records)?;
     let lookups = |ask, hit_ratio| {
         let experiment = Experiment {
-            table: OpenSealed {
-                layout: built.layout.clone(),
-                read_size: built.read_size(for_throughput(hit_ratio))?,
-            },
+            table: SimulatedTable::by_policy(
+                Scheme::Sealed(built.layout.clone()),
+                for_throughput(hit_ratio),
+            ),
             records: records.clone(),
             ask,
             answer: Answer::Value,

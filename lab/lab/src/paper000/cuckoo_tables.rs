@@ -11,7 +11,7 @@ use farslot::{FieldSize, StoreError};
 use farslot_bench::BenchError;
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Measured, OpenCuckoo, Records, RunLimit, TableMemory, WARM_UP,
+    Answer, Ask, Experiment, Measured, Records, RunLimit, SimulatedTable, TableMemory, WARM_UP,
     built_cuckoo,
 };
 
@@ -91,12 +91,9 @@ impl CuckooAt {
         ask: Ask,
         width: usize,
         lookups: u32,
-    ) -> Experiment<OpenCuckoo> {
+    ) -> Experiment {
         Experiment {
-            table: OpenCuckoo {
-                layout: self.layout.clone(),
-                order,
-            },
+            table: SimulatedTable::cuckoo(self.layout.clone(), order),
             records: self.records.clone(),
             ask,
             answer: Answer::Value,
@@ -109,11 +106,7 @@ impl CuckooAt {
     }
 
     /// Runs an experiment in it.
-    pub(crate) fn run(
-        &self,
-        experiment: &Experiment<OpenCuckoo>,
-        profile: NicProfile,
-    ) -> Result<Measured> {
+    pub(crate) fn run(&self, experiment: &Experiment, profile: NicProfile) -> Result<Measured> {
         Ok(experiment.run(self.memory.world(self.seed, profile)?)?)
     }
 }

@@ -4,12 +4,14 @@
 use super::published::{self, VARIABLE};
 use crate::scale::Scale;
 use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use farslot::OpenOptions;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
-use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
+use farslot::index::linear::{KeyRule, ReadPolicy};
+use farslot::layout::Scheme;
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, RunLimit, Zipf,
+    Answer, Ask, Experiment, Filling, Measured, Records, RunLimit, SimulatedTable, Zipf,
 };
 
 pub(crate) const ID: &str = "000-fig12";
@@ -113,13 +115,13 @@ fn measure(scale: &Scale, skew: f64) -> Result<Vec<Measured>> {
     filling.fill_with(&records)?;
     let span = |for_each: Nanos| for_each * u64::from(scale.lookups);
     let measure = |(_, hints): &(&str, usize)| {
-        let variable = ReadPolicy::Fixed(VARIABLE.read_sizes[2]);
+        let clients = OpenOptions {
+            read_policy: Some(ReadPolicy::Fixed(VARIABLE.read_sizes[2])),
+            cluster_hints: *hints,
+            ..OpenOptions::default()
+        };
         let experiment = Experiment {
-            table: OpenLinear {
-                sizes: ReadSizes::new(&layout, variable)?,
-                layout: layout.clone(),
-                hints: *hints,
-            },
+            table: SimulatedTable::new(Scheme::Linear(layout.clone()), &clients),
             records: records.clone(),
             ask: Ask::Hits,
             answer: Answer::AllRecords,

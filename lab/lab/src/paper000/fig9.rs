@@ -16,7 +16,7 @@ use crate::{Axis, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
 use farslot::fabric::sim::NicProfile;
 use farslot::index::cuckoo::LookupOrder;
 use farslot::index::linear::KeyRule;
-use farslot_bench::simulated::{Ask, Experiment, Measured, OpenLinear};
+use farslot_bench::simulated::{Ask, Experiment, Measured};
 
 pub(crate) const ID: &str = "000-fig9";
 
@@ -106,7 +106,7 @@ fn fitted(scale: &Scale, profile: NicProfile, progress: Progress<'_>) -> Result<
 }
 
 /// One lookup after the other.
-fn alone(table: &LinearAt<'_>, probing: &Probing) -> Result<Experiment<OpenLinear>> {
+fn alone(table: &LinearAt<'_>, probing: &Probing) -> Result<Experiment> {
     Ok(Experiment {
         width: 1,
         ..table.saturating(papers_size(probing, table))?

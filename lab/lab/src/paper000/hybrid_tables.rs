@@ -8,11 +8,12 @@ use farslot::FieldSize;
 use farslot::fabric::Nanos;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::Sizing;
-use farslot::index::linear::{LinearOptions, ReadPolicy, ReadSizes, RecordMix, SlotKind};
+use farslot::index::linear::{LinearOptions, ReadPolicy, RecordMix, SlotKind};
+use farslot::layout::Scheme;
 use farslot::model::{HybridPrices, InlineCandidate, NicModel, Objective, RecordSize};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, OpenLinear, Records, RunLimit, WARM_UP,
+    Answer, Ask, Experiment, Filling, Records, RunLimit, SimulatedTable, WARM_UP,
 };
 
 /// A table of inline slots takes 1 KiB for each, here and in the simulated node.
@@ -233,11 +234,7 @@ impl Set {
                 capped: false,
             };
             let experiment = Experiment {
-                table: OpenLinear {
-                    sizes: ReadSizes::new(&layout, policy)?,
-                    layout,
-                    hints: 0,
-                },
+                table: SimulatedTable::by_policy(Scheme::Linear(layout), policy),
                 records: records.clone(),
                 ask: Ask::Hits,
                 answer: Answer::Value,

@@ -6,10 +6,11 @@ use super::cuckoo_tables::HashingShape;
 use super::published;
 use crate::scale::Scale;
 use crate::{Axis, LabError, Line, Plot, Progress, ReproReport, ReproRow, Result, threads};
+use farslot::bare::Leased;
 use farslot::fabric::{Endpoint, Executor, OperationCounters};
 use farslot::index::cuckoo::{CuckooTable, LookupOrder};
 use farslot::index::{IndexError, IndexExt, PUT};
-use farslot_bench::simulated::{Records, SortingEndpoint, TABLE_AT, TableMemory};
+use farslot_bench::simulated::{Records, TABLE_AT, TableMemory};
 use std::rc::Rc;
 
 pub(crate) const ID: &str = "000-insertion";
@@ -156,7 +157,7 @@ fn fill(scale: &Scale, shape: HashingShape) -> Result<FillSteps> {
 
 /// Puts records; returns where it ended, which is before the range's end only if the table is full.
 async fn put(
-    table: &CuckooTable<SortingEndpoint>,
+    table: &CuckooTable<Leased>,
     records: &Records,
     range: std::ops::Range<u32>,
 ) -> Result<u32> {
@@ -178,8 +179,8 @@ async fn put(
 
 /// An error unless all records are there.
 fn check(
-    executor: &Executor<SortingEndpoint>,
-    table: &CuckooTable<SortingEndpoint>,
+    executor: &Executor<Leased>,
+    table: &CuckooTable<Leased>,
     records: &Records,
     held: u32,
 ) -> Result<()> {

@@ -4,11 +4,12 @@ use super::published;
 use crate::scale::Scale;
 use crate::{Progress, Result, threads};
 use farslot::fabric::sim::NicProfile;
-use farslot::index::linear::{KeyRule, ReadPolicy, ReadSizes};
+use farslot::index::linear::{KeyRule, ReadPolicy};
+use farslot::layout::Scheme;
 use farslot::model::{NicModel, Objective};
 use farslot_bench::simulated::CLIENT_THREADS;
 use farslot_bench::simulated::{
-    Answer, Ask, Experiment, Filling, Measured, OpenLinear, Records, RunLimit, WARM_UP,
+    Answer, Ask, Experiment, Filling, Measured, Records, RunLimit, SimulatedTable, WARM_UP,
 };
 
 /// Lookups that each client thread has under way where throughput is measured: enough for the NIC
@@ -61,18 +62,14 @@ pub(crate) fn at_each_load<T: Send>(
 impl LinearAt<'_> {
     /// Random hits by as many clients as keep the NIC busy. Where keys may have several records, a
     /// lookup returns all of them, as the paper's do; else it stops at the match.
-    pub(crate) fn saturating(&self, policy: ReadPolicy) -> Result<Experiment<OpenLinear>> {
+    pub(crate) fn saturating(&self, policy: ReadPolicy) -> Result<Experiment> {
         let layout = self.filling.layout().clone();
         let answer = match layout.keys {
             KeyRule::Unique => Answer::Value,
             KeyRule::Multi => Answer::AllRecords,
         };
         Ok(Experiment {
-            table: OpenLinear {
-                sizes: ReadSizes::new(&layout, policy)?,
-                layout,
-                hints: 0,
-            },
+            table: SimulatedTable::by_policy(Scheme::Linear(layout), policy),
             records: self.records.clone(),
             ask: Ask::Hits,
             answer,
@@ -85,11 +82,7 @@ impl LinearAt<'_> {
     }
 
     /// Runs an experiment in the table as it is now.
-    pub(crate) fn run(
-        &self,
-        experiment: &Experiment<OpenLinear>,
-        profile: NicProfile,
-    ) -> Result<Measured> {
+    pub(crate) fn run(&self, experiment: &Experiment, profile: NicProfile) -> Result<Measured> {
         Ok(experiment.run(self.filling.memory().world(self.seed, profile)?)?)
     }
 

@@ -9,14 +9,16 @@ use super::published::{
 use crate::Result;
 use crate::scale::Scale;
 use farslot::FieldSize;
+use farslot::ReadPolicy;
 use farslot::fabric::sim::NicProfile;
 use farslot::index::Sizing;
 use farslot::index::cuckoo::{CuckooOptions, LookupOrder};
 use farslot::index::linear::{KeyRule, SlotKind};
 use farslot::index::sealed::{SealedForm, SealedOptions, SlotOrder};
+use farslot::layout::Scheme;
 use farslot_bench::simulated::{
-    Answer, Ask, BuiltSealed, CLIENT_THREADS, Experiment, Measured, OpenCuckoo, OpenSealed,
-    OpenTable, Records, RunLimit, TableMemory, WARM_UP, Zipf, built_cuckoo,
+    Answer, Ask, BuiltSealed, CLIENT_THREADS, Experiment, Measured, Records, RunLimit,
+    SimulatedTable, TableMemory, WARM_UP, Zipf, built_cuckoo,
 };
 
 /// Half a minute.
@@ -56,8 +58,9 @@ pub(crate) fn measure(scale: &Scale, form: SealedForm, size: usize) -> Result<Ve
             SealedForm::Inline => storing.inline[size],
             SealedForm::OutOfBand => storing.out_of_band,
         };
-        let layout = built.layout.clone();
-        measured.push(run.lookups(&built.memory, OpenSealed { layout, read_size })?);
+        let scheme = Scheme::Sealed(built.layout.clone());
+        let table = SimulatedTable::by_policy(scheme, ReadPolicy::Fixed(read_size));
+        measured.push(run.lookups(&built.memory, table)?);
     }
     Ok(measured)
 }
@@ -114,11 +117,11 @@ impl StorageRun<'_> {
         }
         .layout()?;
         let memory = built_cuckoo(&layout, self.records)?;
-        let order = LookupOrder::Parallel;
-        self.lookups(&memory, OpenCuckoo { layout, order })
+        let table = SimulatedTable::cuckoo(layout, LookupOrder::Parallel);
+        self.lookups(&memory, table)
     }
 
-    fn lookups<T: OpenTable>(&self, memory: &TableMemory, table: T) -> Result<Measured> {
+    fn lookups(&self, memory: &TableMemory, table: SimulatedTable) -> Result<Measured> {
         let experiment = Experiment {
             table,
             records: self.records.clone(),
