@@ -44,8 +44,10 @@ pub struct HybridShape {
     /// Bytes of the block that holds a record of so many bytes out of band: what it takes of the
     /// memory.
     pub block_bytes: fn(usize) -> usize,
-    /// Bytes that the record itself takes in its block: a READ fetches the block, but no more than
-    /// the longest record of the table has.
+    /// Bytes that a READ fetches of such a record, by what its slot says of its length; but no more
+    /// than the longest record of the table has.
+    pub read_bytes: fn(usize) -> usize,
+    /// Bytes that the record itself takes in its block.
     pub record_bytes: fn(usize) -> usize,
 }
 
@@ -249,8 +251,9 @@ impl<'s> Pricing<'s> {
             Objective::Latency => self.nic.latency_ns(bytes),
             Objective::Throughput => self.nic.occupancy_ns(bytes),
         };
-        let found =
-            self.mean_of_larger(inline_bytes, |block| one(block.min(self.longest_record())));
+        let longest = self.longest_record();
+        let read_bytes = |bytes| (self.shape.read_bytes)(bytes).min(longest);
+        let found = self.mean_of_larger(inline_bytes, |bytes| one(read_bytes(bytes)));
         Ok(InlineCandidate {
             inline_bytes,
             load: table.load(),
@@ -269,16 +272,16 @@ impl<'s> Pricing<'s> {
 
     /// Bytes of blocks per record.
     fn block_bytes(&self, inline_bytes: usize) -> f64 {
-        self.mean_of_larger(inline_bytes, |block| block as f64)
+        self.mean_of_larger(inline_bytes, |bytes| (self.shape.block_bytes)(bytes) as f64)
     }
 
-    /// The mean over all records of `of` the bytes of their blocks, where records of up to `bound`
-    /// bytes have none and count 0.
+    /// The mean over all records of `of` their bytes, where records of up to `bound` bytes are in
+    /// slots and count 0.
     fn mean_of_larger(&self, bound: usize, of: impl Fn(usize) -> f64) -> f64 {
         let larger = self.sizes.iter().filter(|size| size.bytes > bound);
         let shares = larger.map(|size| {
             let share = size.weight / self.total;
-            share * of((self.shape.block_bytes)(size.bytes))
+            share * of(size.bytes)
         });
         shares.sum()
     }
@@ -292,12 +295,14 @@ mod tests {
 
     const NIC: NicModel = NicModel::connectx5_edr();
 
-    /// Blocks of a header of 16 bytes and the record, in steps of 16 bytes.
+    /// Blocks of a header of 16 bytes and the record, in steps of 16 bytes, of which READs fetch
+    /// steps of 32.
     const SHAPE: HybridShape = HybridShape {
         head_bytes: 8,
         max_inline_bytes: 1024,
         max_read_bytes: 16 << 10,
         block_bytes: |bytes| (16 + bytes).next_multiple_of(16),
+        read_bytes: |bytes| (16 + bytes).next_multiple_of(32),
         record_bytes: |bytes| (16 + bytes).next_multiple_of(8),
     };
 
@@ -319,7 +324,7 @@ mod tests {
         let longest = sizes.iter().map(|size| size.bytes).max().unwrap();
         let longest = (SHAPE.record_bytes)(longest);
         let out = out.map(|size| {
-            let bytes = (SHAPE.block_bytes)(size.bytes).min(longest);
+            let bytes = (SHAPE.read_bytes)(size.bytes).min(longest);
             let one = match objective {
                 Objective::Latency => NIC.latency_ns(bytes),
                 Objective::Throughput => NIC.occupancy_ns(bytes),

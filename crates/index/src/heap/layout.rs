@@ -111,8 +111,9 @@ pub const fn record_bytes(key: usize, value: usize) -> usize {
     RECORD_HEADER + key + value
 }
 
-/// Bytes of heap that a record with a key and a value of these lengths takes: its block. `None` of
-/// one larger than [`LARGEST_RECORD`], which no heap holds.
+/// The most bytes of heap that a record with a key and a value of these lengths takes, which are
+/// what a READ fetches where its slot alone says how long it is. `None` of one larger than
+/// [`LARGEST_RECORD`], which no heap holds.
 #[must_use]
 pub fn record_block_bytes(key: usize, value: usize) -> Option<usize> {
     class_for(record_bytes(key, value)).map(block_bytes)

@@ -144,7 +144,8 @@ const SHAPE: HybridShape = HybridShape {
     head_bytes: 8,
     max_inline_bytes: MOST_SIZED,
     max_read_bytes: LONGEST_READ,
-    block_bytes,
+    block_bytes: |bytes| heap::record_bytes(0, bytes).next_multiple_of(heap::GRANULE as usize),
+    read_bytes,
     record_bytes: |bytes| heap::record_bytes(0, bytes).next_multiple_of(8),
 };
 
@@ -158,15 +159,15 @@ fn ample_heap(capacity: u64, inline_bytes: usize, sizes: &[RecordSize]) -> u64 {
         } else {
             0.125
         };
-        share * size.weight / total * block_bytes(size.bytes) as f64
+        share * size.weight / total * read_bytes(size.bytes) as f64
     };
     let blocks: f64 = sizes.iter().map(of_size).sum();
     // A float to integer cast saturates; the layout refuses a heap that is too large.
     (blocks * capacity as f64 * 1.125) as u64 + (1 << 20)
 }
 
-/// Bytes of the block that holds a record out of band.
-fn block_bytes(record: usize) -> usize {
+/// Bytes that a READ fetches of a record out of band: as many as its slot's class says.
+fn read_bytes(record: usize) -> usize {
     let bytes = heap::record_bytes(0, record);
     heap::class_for(bytes).map_or(bytes, heap::block_bytes)
 }
@@ -229,7 +230,7 @@ mod tests {
         let larger = sizes
             .iter()
             .filter(|size| size.bytes > layout.inline_bytes as usize);
-        let blocks: usize = larger.map(|size| block_bytes(size.bytes)).sum();
+        let blocks: usize = larger.map(|size| (SHAPE.block_bytes)(size.bytes)).sum();
         let slots = (layout.slots * layout.slot_bytes() as u64) as f64 / layout_records();
         assert!((slots + blocks as f64 / 8.0 - 400.0).abs() < 0.1);
         assert!(matches!(
@@ -246,18 +247,19 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_what_the_heap_reads() {
-        // The header of 16 bytes, and the next class.
+    fn a_read_fetches_the_class_and_a_block_has_the_record() {
+        // The header of 16 bytes; and the next class, or the next granule.
         let expected = [
-            (8, 32),
-            (16, 32),
-            (17, 48),
-            (112, 128),
-            (113, 160),
-            (1024, 1280),
+            (8, 32, 32),
+            (16, 32, 32),
+            (17, 48, 48),
+            (112, 128, 128),
+            (113, 160, 144),
+            (1024, 1280, 1040),
         ];
-        for (record, block) in expected {
-            assert_eq!(block_bytes(record), block, "{record}");
+        for (record, read, block) in expected {
+            assert_eq!(read_bytes(record), read, "{record}");
+            assert_eq!((SHAPE.block_bytes)(record), block, "{record}");
         }
     }
 
