@@ -20,6 +20,7 @@ mod cluster;
 mod error;
 pub mod explore_compare;
 mod find_or_put;
+mod maps;
 mod paper000;
 mod paper001;
 mod paper002;

@@ -5,6 +5,7 @@ mod explore_compare;
 mod failure;
 mod find_or_put;
 mod html;
+mod maps;
 mod plot;
 mod reproduce;
 mod serve;
@@ -50,6 +51,8 @@ enum Command {
     ExploreOne(explore_compare::OneArgs),
     /// Measure find-or-puts of threads of one process, beside other concurrent sets
     FindOrPut(find_or_put::Args),
+    /// Measure Farslot in a program's own memory, beside concurrent maps
+    Maps(maps::Args),
     /// Measure lookups of many tasks through a handle, beside get_many of as many threads
     Tasks(tasks::Args),
     /// Run a workload of YCSB in transactions of 1 to 8 keys, beside other stores
@@ -85,6 +88,7 @@ fn run(command: Command, context: &Context) -> Result<()> {
         Command::ExploreCompare(args) => explore_compare::run(&args, context),
         Command::ExploreOne(args) => explore_compare::one(&args),
         Command::Tasks(args) => tasks::run(&args, context),
+        Command::Maps(args) => maps::run(&args, context),
         Command::FindOrPut(args) => find_or_put::run(&args, context),
         Command::ServeTransactions(args) => transactions::serve(&args),
         Command::Serve(args) => serve::run(&args),

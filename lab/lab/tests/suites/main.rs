@@ -7,6 +7,7 @@ mod growth;
 mod program;
 mod program_explore_compare;
 mod program_find_or_put;
+mod program_maps;
 mod program_repro;
 mod program_tasks;
 mod program_transactions;
