@@ -483,15 +483,20 @@ fn numbers(table: &Table, survey: &Survey, counts: &Occupancy, writer: Option<u6
         ));
     }
     if counts.heap_bytes > 0 {
-        let share = counts.heap_used as f64 / counts.heap_bytes as f64 * 100.0;
+        let taken = match table.scheme().is_pooled() {
+            // It has what it has taken so far.
+            true => "in whole pages, more as it grows".into(),
+            false => {
+                let share = counts.heap_used as f64 / counts.heap_bytes as f64 * 100.0;
+                let all = output::sized(counts.heap_bytes);
+                format!("of {all} in whole pages ({share:.1} %)")
+            }
+        };
+        let (used, dead) = (counts.heap_used, counts.heap_dead);
+        let (used, dead) = (output::sized(used), output::sized(dead));
         rows.push((
             "heap",
-            format!(
-                "{} of {} in use ({share:.1} %), {} of it by dead records",
-                output::sized(counts.heap_used),
-                output::sized(counts.heap_bytes),
-                output::sized(counts.heap_dead)
-            ),
+            format!("{used} {taken}; {dead} of it are dead records"),
         ));
     }
     if table.scheme().evicting().is_some() {
