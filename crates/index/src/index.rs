@@ -90,6 +90,9 @@ pub enum Admin<'r> {
     Occupancy,
     /// Report this client's share of the occupancy now.
     Flush,
+    /// Make room for records before it is needed, where dead ones have it; in a call, as far as its
+    /// turn is for that.
+    CleanAhead,
     /// Look at every slot.
     Survey,
     /// The mark of the client that is the writer now, of a table that admits one at a time.

@@ -246,6 +246,11 @@ pub trait SchemeClient: Sized {
         Ok(())
     }
 
+    /// Makes room for records before it is needed, where the table keeps any in a heap.
+    async fn make_room_ahead(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Counts what [`Admin::Moves`] says.
     async fn count_of_moves(&self) -> Result<u64> {
         Ok(0)
@@ -342,6 +347,10 @@ impl<S: SchemeClient> Index for S {
                 Admin::Occupancy => AdminOutcome::Occupancy(self.read_occupancy().await?),
                 Admin::Flush => {
                     self.report_all().await?;
+                    AdminOutcome::Done
+                }
+                Admin::CleanAhead => {
+                    self.make_room_ahead().await?;
                     AdminOutcome::Done
                 }
                 Admin::Survey => AdminOutcome::Survey(self.look_at_slots().await?),

@@ -33,7 +33,7 @@ use super::relocation::{Relocate, Relocation};
 use super::runs::carved_bytes;
 use super::scan::records_in;
 use super::seen::{FREE_OR_AWAY, PageWindow, SeenRun};
-use super::standing::{Interrupted, RecordFate};
+use super::standing::{CleaningPlan, Interrupted, RecordFate};
 use crate::client::{check_turn, pause};
 use crate::{IndexError, Result, UPKEEP};
 use farslot_fabric::{Buffer, Endpoint, EndpointExt, Nanos};
@@ -72,6 +72,10 @@ const PIECE: u64 = 256 << 10;
 const CALLS_PIECE: u64 = 4 << 10;
 /// The part of the pages that a cleaning frees, so that the next is not needed soon.
 const GOAL: u64 = 256;
+/// For how long a call's operations clean what was chosen once.
+const PLANNED_FOR: Nanos = 100_000_000;
+/// The part of the pages that an owner frees before they are needed.
+const AHEAD: u64 = 32;
 /// The most bytes of runs that one operation cleans.
 const MOST_CLEANED_BYTES: u64 = 1 << 20;
 
@@ -99,7 +103,9 @@ impl<E: Endpoint> Heap<E> {
             }
             self.cleaning.lost.set(false);
             let made = self.clean_for(table, room).await;
-            if !matches!(made, Err(IndexError::TurnOver { .. })) {
+            let is_cut = matches!(made, Err(IndexError::TurnOver { .. }));
+            self.cleaning.is_cut.set(is_cut);
+            if !is_cut {
                 self.close_moved().await;
             }
             match made {
@@ -112,12 +118,50 @@ impl<E: Endpoint> Heap<E> {
         made
     }
 
+    /// Frees pages before they are needed, until a [part](AHEAD) of them is free: in a call as far as
+    /// its turn is for that. A heap that evicts frees them when it needs some.
+    ///
+    /// # Errors
+    /// What the fabric says.
+    pub(crate) async fn clean_ahead(&self, table: &impl Relocate) -> Result<()> {
+        if self.evicts() {
+            return Ok(());
+        }
+        let _guard = self.cleaning.lock.take(self.endpoint.core()).await;
+        let cleaning = async {
+            if let Some(interrupted) = self.cleaning.interrupted.take() {
+                self.go_on(interrupted, table).await?;
+            }
+            let pages = self.size() / AHEAD;
+            if let Some(plan) = self.take_planned() {
+                return self.follow(plan, pages + self.reserve(), table).await;
+            }
+            let seen = self.look_at_all().await?;
+            self.clean_dead(&seen, pages, table).await
+        };
+        let cleaned = self.endpoint.operation(UPKEEP, cleaning).await;
+        self.close_moved().await;
+        match cleaned {
+            Ok(_) | Err(IndexError::TurnOver { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn clean_for(&self, table: &impl Relocate, room: u64) -> Result<bool> {
         let interrupted = self.cleaning.interrupted.take();
         if let Some(interrupted) = interrupted {
             self.go_on(interrupted, table).await?;
         }
         let pages = self.pages.fewest_for(room);
+        while let Some(plan) = self.take_planned() {
+            let least = pages + self.reserve();
+            self.follow(plan, least, table).await?;
+            if self.has_room_for(room).await? {
+                return Ok(true);
+            }
+            // Others may have cleaned what was planned.
+            self.cleaning.lost.set(false);
+        }
         if self.endpoint.core().may_wait() {
             self.tell_dead(true).await;
         }
@@ -157,6 +201,13 @@ impl<E: Endpoint> Heap<E> {
         Ok(self.has_room_in(&seen, room) || self.clean_dead(&seen, pages, table).await?)
     }
 
+    /// What a call's turn has left to clean, if it was chosen lately.
+    fn take_planned(&self) -> Option<CleaningPlan> {
+        let age = |plan: &CleaningPlan| self.endpoint.now().saturating_sub(plan.since);
+        let planned = self.cleaning.planned.take();
+        planned.filter(|plan| age(plan) < PLANNED_FOR)
+    }
+
     /// Waits for pages that other clients are freeing or giving back; false if nothing comes of it.
     async fn wait_for_others(&self, room: u64) -> Result<bool> {
         let until = self.endpoint.now() + WAITS_FOR_MEMORY;
@@ -192,7 +243,6 @@ impl<E: Endpoint> Heap<E> {
         table: &impl Relocate,
     ) -> Result<bool> {
         let least = pages + self.reserve_among(seen);
-        let goal = least + self.size() / GOAL;
         let least_dead = if self.evicts() {
             LEAST_DEAD_OF_CACHE
         } else {
@@ -202,31 +252,74 @@ impl<E: Endpoint> Heap<E> {
         let now = self.now_of_ends();
         runs.retain(|run| run.is_dead() || self.dead_part(run, now) * 64 >= least_dead << 10);
         runs.sort_by_cached_key(|run| self.living_part(run, now));
-        let (mut free, mut cleaned, mut any) = (seen.free() * self.pages.bytes, 0, false);
-        for run in &runs {
-            let is_dead = run.is_dead();
-            let of_run = self.bytes_of_run(run);
-            // What lives in it takes as much elsewhere.
-            let lives = ((self.living_part(run, now) * of_run) >> 10).min(of_run);
-            let has_done_much = cleaned >= MOST_CLEANED_BYTES && free >= least * self.pages.bytes;
-            if free >= goal * self.pages.bytes || has_done_much {
-                break;
+        runs.reverse();
+        let plan = CleaningPlan {
+            runs,
+            free: seen.free() * self.pages.bytes,
+            since: self.endpoint.now(),
+        };
+        self.follow(plan, least, table).await
+    }
+
+    /// Frees runs as they are planned, until there are some more free pages than the least that are
+    /// needed, or these, where that takes much and in calls. Returns whether any was freed. What a
+    /// call has left stays planned.
+    async fn follow(
+        &self,
+        mut plan: CleaningPlan,
+        least: u64,
+        table: &impl Relocate,
+    ) -> Result<bool> {
+        let may_wait = self.endpoint.core().may_wait();
+        let goal = least + self.size() / GOAL;
+        let now = self.now_of_ends();
+        let (mut cleaned, mut any) = (0, false);
+        let followed = loop {
+            let is_enough = plan.free >= least * self.pages.bytes;
+            let has_done_much = cleaned >= MOST_CLEANED_BYTES || !may_wait;
+            if plan.free >= goal * self.pages.bytes || is_enough && has_done_much {
+                break Ok(any);
             }
-            if !is_dead && lives > free {
+            if let Err(over) = check_turn(&*self.endpoint) {
+                break Err(over);
+            }
+            let Some(run) = plan.runs.pop() else {
+                break Ok(any);
+            };
+            let is_dead = run.is_dead();
+            let of_run = self.bytes_of_run(&run);
+            // What lives in it takes as much elsewhere.
+            let lives = ((self.living_part(&run, now) * of_run) >> 10).min(of_run);
+            if !is_dead && lives > plan.free {
                 continue;
             }
-            check_turn(&*self.endpoint)?;
-            let is_freed = match is_dead {
-                true => self.free_run(*run).await?,
-                false => self.clean_run(*run, table, RecordFate::Moved).await?,
+            let freed = match is_dead {
+                true => self.free_run(run).await,
+                false => self.clean_run(run, table, RecordFate::Moved).await,
             };
-            if is_freed {
-                free += of_run - lives;
-                any = true;
+            match freed {
+                Ok(is_freed) => any |= is_freed,
+                // The next operation frees it.
+                Err(IndexError::TurnOver { .. }) => {}
+                Err(_) => break freed,
+            }
+            if freed != Ok(false) {
+                plan.free += of_run - lives;
+            }
+            if freed.is_err() {
+                break freed;
             }
             cleaned += if is_dead { 0 } else { of_run };
+        };
+        let is_over = matches!(followed, Ok(_) | Err(IndexError::TurnOver { .. }));
+        if !may_wait && is_over && !plan.runs.is_empty() {
+            if followed.is_ok() {
+                // What is enough now is taken when the plan is followed again.
+                plan.free = plan.free.min((least - 1) * self.pages.bytes);
+            }
+            self.cleaning.planned.replace(Some(plan));
         }
-        Ok(any)
+        followed
     }
 
     /// Whether a record of so many bytes finds room now.

@@ -36,6 +36,10 @@ impl<E: Endpoint> Heap<E> {
         if self.runs.borrow().have_room(room, purpose, end.span) {
             return Ok(true);
         }
+        // Who cleans goes on before it looks again.
+        if purpose == Purpose::Write && self.cleaning.is_cut.get() {
+            return Ok(false);
+        }
         both(self.tell_dead(false), self.close_idle()).await;
         let mut lost = 0;
         while lost < ATTEMPTS {
@@ -202,12 +206,10 @@ impl<E: Endpoint> Heap<E> {
         );
         // In whatever order: what is done about a run is done by a swap from its word.
         let ((dead, words), stamps) = both(words, stamps).await;
-        Ok(PageWindow {
-            first,
-            words: words?.into_iter().map(PageWord).collect(),
-            dead: dead?.into_iter().map(DeadWord).collect(),
-            stamps: stamps?.into_iter().map(Stamp).collect(),
-        })
+        let words = words?.into_iter().map(PageWord).collect();
+        let dead: Vec<_> = dead?.into_iter().map(DeadWord).collect();
+        let stamps: Vec<_> = stamps?.into_iter().map(Stamp).collect();
+        Ok(PageWindow::new(first, words, &dead, &stamps))
     }
 
     /// How much of the first pages, so many, is in use.

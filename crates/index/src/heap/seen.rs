@@ -6,13 +6,12 @@ use std::ops::Range;
 /// The kinds of pages that nobody has.
 pub(super) const FREE_OR_AWAY: &[Kind] = &[Kind::Free, Kind::Away];
 
-/// The words of pages that lie one behind the other.
+/// Pages that lie one behind the other, as they were seen.
 pub(super) struct PageWindow {
     pub(super) first: u64,
     pub(super) words: Vec<PageWord>,
-    pub(super) dead: Vec<DeadWord>,
-    /// Of a heap that has any.
-    pub(super) stamps: Vec<Stamp>,
+    runs: Vec<SeenRun>,
+    free: u64,
 }
 
 /// A run among them, that is not free.
@@ -56,46 +55,63 @@ impl SeenRun {
 }
 
 impl PageWindow {
+    /// Pages from this one on, with their words, the dead words behind these and, of a heap that has
+    /// any, their stamps.
+    pub(super) fn new(
+        first: u64,
+        words: Vec<PageWord>,
+        dead: &[DeadWord],
+        stamps: &[Stamp],
+    ) -> Self {
+        let (mut runs, mut free, mut at) = (Vec::new(), 0, 0);
+        while let Some(word) = words.get(at) {
+            let begin = at;
+            at += 1;
+            match word.kind() {
+                Kind::Free => free += 1,
+                Kind::Away | Kind::Behind => {}
+                _ => {
+                    // Memory that was damaged may name more pages than there are.
+                    let Some(of_run) = words.get(begin..begin + word.pages() as usize) else {
+                        continue;
+                    };
+                    // One that is being claimed or freed has others not yet, or no more.
+                    let behind = word.behind(first + begin as u64);
+                    let has_it = |page: &&PageWord| **page == behind;
+                    at += of_run[1..].iter().take_while(has_it).count();
+                    let of_pages = dead[begin..at].iter();
+                    let dead = of_pages.fold(Dead::default(), |sum, page| {
+                        let of_page = page.of(word.generation());
+                        Dead {
+                            records: sum.records + of_page.records,
+                            granules: sum.granules + of_page.granules,
+                        }
+                    });
+                    runs.push(SeenRun {
+                        first: first + begin as u64,
+                        word: *word,
+                        dead,
+                        stamp: stamps.get(begin).copied(),
+                    });
+                }
+            }
+        }
+        Self {
+            first,
+            words,
+            runs,
+            free,
+        }
+    }
+
     /// The runs that are not free, of which all pages were seen: as far as their pages name them.
     pub(super) fn runs(&self) -> impl Iterator<Item = SeenRun> + '_ {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            loop {
-                let word = *self.words.get(at)?;
-                let first = at;
-                at += 1;
-                if matches!(word.kind(), Kind::Free | Kind::Away | Kind::Behind) {
-                    continue;
-                }
-                // Memory that was damaged may name more pages than there are.
-                let Some(words) = self.words.get(first..first + word.pages() as usize) else {
-                    continue;
-                };
-                // One that is being claimed or freed has others not yet, or no more.
-                let behind = word.behind(self.first + first as u64);
-                at += words[1..]
-                    .iter()
-                    .take_while(|page| **page == behind)
-                    .count();
-                let mut dead = Dead::default();
-                for page in &self.dead[first..at] {
-                    let of_page = page.of(word.generation());
-                    dead.records += of_page.records;
-                    dead.granules += of_page.granules;
-                }
-                return Some(SeenRun {
-                    first: self.first + first as u64,
-                    word,
-                    dead,
-                    stamp: self.stamps.get(first).copied(),
-                });
-            }
-        })
+        self.runs.iter().copied()
     }
 
     /// How many pages are free.
-    pub(super) fn free(&self) -> u64 {
-        self.of_kind(Kind::Free)
+    pub(super) const fn free(&self) -> u64 {
+        self.free
     }
 
     /// How many pages are of a kind.

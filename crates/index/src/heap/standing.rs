@@ -22,6 +22,16 @@ pub(super) struct Interrupted {
     pub(super) done: u64,
 }
 
+/// Runs that are to be cleaned one after the other, as they were seen, and what is free by then.
+pub(super) struct CleaningPlan {
+    /// The next one last.
+    pub(super) runs: Vec<SeenRun>,
+    /// Bytes of pages that are free, those of the runs that were cleaned so far included.
+    pub(super) free: u64,
+    /// When the runs were seen.
+    pub(super) since: Nanos,
+}
+
 /// What a client remembers of its cleaning.
 #[derive(Default)]
 pub(super) struct CleanerState {
@@ -43,6 +53,10 @@ pub(super) struct CleanerState {
     pub(super) explored: Cell<u64>,
     /// A run that it cleans, up to which byte of it: a call's turn was over before it was done.
     pub(super) interrupted: RefCell<Option<Interrupted>>,
+    /// What a call's turn has left to clean: the next operation that finds no room goes on with it.
+    pub(super) planned: RefCell<Option<CleaningPlan>>,
+    /// Whether such a turn was over before there was room: a look for some would be in vain.
+    pub(super) is_cut: Cell<bool>,
     /// Claims of other clients, and since when they stand.
     pub(super) standing: RefCell<HashMap<u64, (PageWord, Nanos)>>,
     /// The heap's ticks as this client saw them last, and since when.

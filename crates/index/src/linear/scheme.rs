@@ -3,6 +3,7 @@
 use super::client::LinearTable;
 use crate::answers::Got;
 use crate::heap::Heap;
+use crate::heap::Relocate;
 use crate::index::AtOnce;
 use crate::step;
 use crate::{
@@ -89,6 +90,13 @@ impl<E: Endpoint> SchemeClient for LinearTable<E> {
         // What was seen holds whatever becomes of the counts.
         let _ = self.counts.seen(&*self.endpoint, used, survey.live).await;
         Ok(Survey::Linear(survey))
+    }
+
+    async fn make_room_ahead(&self) -> Result<()> {
+        match self.heap_of_records() {
+            Some(heap) => heap.clean_ahead(self).await,
+            None => Ok(()),
+        }
     }
 
     fn known(&self) -> ClientState {

@@ -100,6 +100,10 @@ impl ShardedTable {
             Admin::Writer => self.writer().await.map(AdminOutcome::Writer),
             Admin::Moves => self.moves().await.map(AdminOutcome::Moves),
             Admin::Flush => done(self.on_open(async |client| client.flush().await).await),
+            Admin::CleanAhead => {
+                let clean = async |client: &AnyIndex| client.admin(request).await.map(drop);
+                done(self.on_open(clean).await)
+            }
             Admin::ChangeWriter(change) => done(self.change_writer(change).await),
             Admin::Build(records) => done(self.build(records).await),
             Admin::Queue(_) => Err(IndexError::NoQueue { scheme: "spread" }.into()),

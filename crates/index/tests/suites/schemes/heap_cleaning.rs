@@ -8,9 +8,11 @@ use crate::common::seeds::Runs;
 use crate::common::{HEAP, HYBRID, INLINE, Slot, chaos, faults, race};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{ClientStop, FaultPlan, FaultTime, HostId, Simulation};
-use farslot_fabric::{EndpointExt, Executor, Limits, Nanos, window};
+use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, window};
 use farslot_index::internals::pages_reused;
-use farslot_index::{FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind};
+use farslot_index::{
+    Admin, FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind, UPKEEP,
+};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -377,4 +379,51 @@ fn clients_that_live_for_two_seconds_take_over_together() {
         assert!(lived < 45, "nobody takes over what killed clients held");
     }
     assert!(lived > 25, "{lived}: a claim stands for 30 s");
+}
+
+/// Pages that are free beforehand take the next records: none of these has to make room.
+fn makes_room_ahead(bed: &Bed) {
+    const RECORDS: u64 = 7_000;
+    look_around_after(0, &bed.world(1), async |endpoint| {
+        let table = bed.open_to_write(endpoint).await;
+        with!(&table, table => {
+            let mut rng = ChaCha8Rng::seed_from_u64(5);
+            let key = |number: u64| format!("key {number:06}").into_bytes();
+            for number in 0..RECORDS {
+                assert!(table.put(&key(number), &[1; 400]).await.unwrap());
+            }
+            let counted = || table.endpoint().core().counters.snapshot();
+            let mut upkeep_of = async |updates: u32| {
+                let before = counted();
+                for _ in 0..updates {
+                    let key = key(rng.random_range(0..RECORDS));
+                    assert!(table.update(&key, &[2; 400]).await.unwrap());
+                }
+                counted().since(&before).operation(UPKEEP).verbs
+            };
+            let usual = upkeep_of(15_000).await / 150;
+            table.admin(Admin::CleanAhead).await.unwrap();
+            let ahead = upkeep_of(100).await;
+            println!("verbs of 100 updates: {usual} on average, {ahead} with room made ahead");
+            assert!(ahead < usual / 4, "{ahead} of {usual}");
+            for number in 0..RECORDS {
+                assert!(table.get(&key(number)).await.unwrap().is_some(), "{number}");
+            }
+        });
+    });
+}
+
+#[test]
+fn room_is_made_ahead_in_linear_tables() {
+    makes_room_ahead(&Bed::linear(LARGE, 32_768, 4 << 20, 1));
+}
+
+#[test]
+fn room_is_made_ahead_in_race_tables() {
+    makes_room_ahead(&Bed::race(
+        LARGE,
+        race::Dimensions::fixed(32_768, 8),
+        4 << 20,
+        1,
+    ));
 }

@@ -72,7 +72,7 @@ impl<E: Endpoint> Index for SingleKeys<E> {
             Admin::Build(_) => refused("to build it"),
             Admin::Queue(_) => refused("to push or pop"),
             // The owner counts, and is the writer while it writes for somebody.
-            Admin::Flush | Admin::ChangeWriter(_) => Ok(AdminOutcome::Done),
+            Admin::Flush | Admin::CleanAhead | Admin::ChangeWriter(_) => Ok(AdminOutcome::Done),
             Admin::Writer => Ok(AdminOutcome::Writer(None)),
         }))
     }
