@@ -44,6 +44,8 @@ pub(super) struct RestOfCall {
     pub(super) caller: KeptCaller,
     /// How long the client waits, from when its call came.
     pub(super) patience: Nanos,
+    /// The id of the table that what is left may write to, where any client may.
+    pub(super) written_to: Option<u64>,
 }
 
 impl RestOfCall {
@@ -289,6 +291,11 @@ impl KeptCalls {
         Err(state.waiting.iter().map(|call| call.due).min())
     }
 
+    /// Whether some call waits for its next turn.
+    pub(super) fn is_any_waiting(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+
     /// Has a call wait for its next turn, behind the others.
     pub(super) fn put_back(&self, call: KeptCall) {
         let mut state = self.state();
@@ -422,6 +429,7 @@ mod tests {
                 grant: grant.map(Into::into),
             },
             patience,
+            written_to: None,
         });
         let call = Call {
             region: RegionId(0),

@@ -47,7 +47,7 @@ const FEW: usize = 8;
 enum DelayReason {
     /// There were more than a turn is for, or another thread writes to a table of one writer.
     Many,
-    /// Single operations took the turn: probes or chains are long.
+    /// Single operations took the turn: probes or chains are long, or the heap had to be cleaned.
     Long,
     /// They would have had to wait, for a record that cannot be read or for another client.
     Waits,
@@ -127,7 +127,7 @@ impl LaterCalls {
         let under = grant.map_or_else(String::new, |name| format!(" under the grant {name:?}"));
         log::warn!(
             "a call{under} came to {done} of its {operations} operations in table {table:?} within its turn: \
-             their probes or chains are long"
+             their probes or chains are long, or room had to be made"
         );
     }
 }

@@ -74,6 +74,16 @@ impl OwnerTable {
         self.session.client().admin(Admin::Flush).map(drop)
     }
 
+    /// Makes room for records before callers need it, for so many nanoseconds at most; true if that
+    /// took as long, so that there may be more to do.
+    pub(super) fn clean_ahead(&self, turn: Nanos) -> bool {
+        let began = self.endpoint.now();
+        let _limit = self.limit(turn);
+        // Who needs room makes it itself where this fails.
+        let cleaned = self.session.client().admin(Admin::CleanAhead);
+        cleaned.is_ok() && self.endpoint.now().saturating_sub(began) >= turn
+    }
+
     /// Has the table have a segment of that number, within a turn; false if there is none.
     pub(super) fn provide(&self, number: u64) -> bool {
         let _limit = self.limit(CALL_TURN);

@@ -19,7 +19,7 @@
 //! its clients is held to that here, and to the grant's rights. They cannot do by verbs what the
 //! owner leaves undone, so they are told why.
 
-use super::kept::{KeptCall, KeptCalls, RestOfCall};
+use super::kept::{KeptCall, KeptCalls, LONGEST_TURN, RestOfCall};
 use super::later::LaterCalls;
 use super::opened::{OpenedTo, OwnerTable, WRITES, needed_by, opened_to};
 use super::telling;
@@ -60,6 +60,8 @@ const NODE: NodeId = NodeId(0);
 /// The most tables that a thread has open for callers: another is opened in place of the one that
 /// was called for the longest ago.
 const MOST_OPEN: usize = 128;
+/// How long room is made for who needs none yet, in nanoseconds, before others have a turn.
+const CLEANING_TURN: Nanos = 4 * CALL_TURN;
 /// The most operations of a turn where handlers take no time.
 const MOST_WITHOUT_TIME: usize = 64;
 
@@ -276,6 +278,7 @@ impl CallService {
                     ended,
                     caller: opened.kept(caller),
                     patience: request.patience,
+                    written_to: (has_writes && !table.has_one_writer).then_some(request.table),
                 }))
             };
             let run = || match request.question {
@@ -337,6 +340,21 @@ impl CallService {
             Ok(later) => CallAnswer::Later(later),
             Err(rest) => CallAnswer::Now(rest.finish(call.reply, &Answered::Unfinished)),
         }
+    }
+
+    /// Makes room in a table to which a kept call has written, when that is answered: so that the
+    /// turns of the next calls are enough. Ends once another kept call waits.
+    fn clean_ahead(&self, table: u64) {
+        OPEN.with_borrow_mut(|open| {
+            let open = self.tables_of(open).tables.get(&table);
+            let Some(open) = open.filter(|open| open.writes && open.lent.is_none()) else {
+                return;
+            };
+            let mut turns = LONGEST_TURN / CLEANING_TURN;
+            while turns > 0 && open.clean_ahead(CLEANING_TURN) && !self.kept.is_any_waiting() {
+                turns -= 1;
+            }
+        });
     }
 
     /// Goes on with a kept call in mapped memory. Returns how long to wait then; nothing if there
@@ -456,7 +474,13 @@ impl Handler for CallService {
                 caller: &call.rest.caller,
             };
             match self.work(turn, (Some(&call.rest), call.turn)) {
-                Ok(TurnEnd::Answered(bytes)) => call.answer(bytes),
+                Ok(TurnEnd::Answered(bytes)) => {
+                    let table = call.rest.written_to;
+                    call.answer(bytes);
+                    if let (Some(table), Some(_)) = (table, memory.now()) {
+                        self.clean_ahead(table);
+                    }
+                }
                 Ok(TurnEnd::Rest(rest)) => {
                     call.rest = rest;
                     call.plan(memory.now().unwrap_or(now));
