@@ -30,6 +30,7 @@ mod eviction;
 mod layout;
 mod opening;
 mod pages;
+mod plan;
 mod relocation;
 mod runs;
 mod scan;
