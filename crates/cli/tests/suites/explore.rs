@@ -2,6 +2,9 @@
 
 use crate::common::{error_of, farslot, one_object};
 use farslot_set::job::{Job, Launch};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
 
 /// One token that goes to one of two places and back: three markings.
 const CHOICE: &str = r#"<pnml><net id="choice" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="page">
@@ -88,6 +91,9 @@ fn models_by_name_and_errors_are_told() {
         CHOICE.replace("target=\"left\"", "target=\"nowhere\""),
     )
     .unwrap();
+    let cut = directory.path().join("cut.pnml.gz");
+    let packed = gzipped(CHOICE);
+    std::fs::write(&cut, &packed[..packed.len() - 1]).unwrap();
     for (args, code, said) in [
         (
             ["explore", path.to_str().unwrap()],
@@ -98,6 +104,16 @@ fn models_by_name_and_errors_are_told() {
             ["explore", "missing.pnml"],
             1,
             "missing.pnml: cannot be read: ",
+        ),
+        (
+            ["explore", "missing.pnml.gz"],
+            1,
+            "missing.pnml.gz: cannot be read: ",
+        ),
+        (
+            ["explore", cut.to_str().unwrap()],
+            1,
+            "cut.pnml.gz: cannot be unpacked: ",
         ),
         (
             ["explore", "2pc:0"],
@@ -113,6 +129,25 @@ fn models_by_name_and_errors_are_told() {
             "{args:?}: {}",
             error_of(&output)
         );
+    }
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn a_compressed_net_is_explored_whatever_its_file_is_called() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["choice.pnml.gz", "choice.pnml", "choice"] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, gzipped(CHOICE)).unwrap();
+        let path = path.to_str().unwrap();
+        assert_eq!(numbers_of(path, &[])["states"], 3, "{name}");
+        let together = numbers_of(path, &["--processes", "2"]);
+        assert_eq!(together["states"], 3, "{name}");
     }
 }
 

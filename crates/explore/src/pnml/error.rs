@@ -8,6 +8,10 @@ pub enum ReadError {
     /// The file could not be read.
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
+    /// The file begins as gzip writes it, and does not go on so: it is damaged, or its end is
+    /// missing.
+    #[error("cannot be unpacked: {0}")]
+    Gzip(std::io::Error),
     /// The document is not a net that can be explored.
     #[error(transparent)]
     Document(#[from] PnmlError),
@@ -21,6 +25,13 @@ pub struct PnmlError {
     pub line: u64,
     /// What is wrong there.
     pub problem: Problem,
+}
+
+impl PnmlError {
+    pub(super) fn too_long() -> Self {
+        let problem = Problem::TooLong;
+        Self { line: 1, problem }
+    }
 }
 
 /// What is wrong with a PNML document.

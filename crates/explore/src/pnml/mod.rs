@@ -22,20 +22,47 @@ mod text;
 pub use error::{PnmlError, Problem, ReadError};
 
 use crate::net::Net;
-use std::io::Read;
+use flate2::bufread::MultiGzDecoder;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Reads the net in a file.
+/// What a file that gzip has written begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Reads the net in a file, which gzip may have compressed: its first bytes tell.
 ///
 /// # Errors
 /// [`ReadError`], of a document with the line that is wrong.
 pub fn read(path: &Path) -> Result<Net, ReadError> {
-    let file = std::fs::File::open(path)?;
-    let mut bytes = Vec::new();
     // The limit holds for pipes and growing files too, whose length is not known beforehand.
-    let mut limited = file.take(limits::BYTES + 1);
-    limited.read_to_end(&mut bytes)?;
+    let mut file = std::fs::File::open(path)?.take(limits::BYTES + 1);
+    let mut bytes = Vec::new();
+    let mut start = file.by_ref().take(GZIP.len() as u64);
+    start.read_to_end(&mut bytes)?;
+    let read = match bytes == GZIP {
+        true => unpack(GZIP.chain(&mut file), &mut bytes),
+        false => file
+            .read_to_end(&mut bytes)
+            .map_err(ReadError::Io)
+            .map(drop),
+    };
+    // Also of what is compressed: what it unpacks to may be nothing, without end.
+    if file.limit() == 0 {
+        return Err(PnmlError::too_long().into());
+    }
+    read?;
     Ok(parse(&bytes)?)
+}
+
+/// Unpacks a compressed document, up to one byte more than it may have.
+fn unpack(file: impl Read, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
+    bytes.clear();
+    let unpacked = MultiGzDecoder::new(BufReader::new(file));
+    let read = unpacked.take(limits::BYTES + 1).read_to_end(bytes);
+    read.map(drop).map_err(|error| match error.raw_os_error() {
+        Some(_) => ReadError::Io(error),
+        None => ReadError::Gzip(error),
+    })
 }
 
 /// The net in a document.
@@ -44,8 +71,7 @@ pub fn read(path: &Path) -> Result<Net, ReadError> {
 /// [`PnmlError`] with the line of the document that is wrong.
 pub fn parse(bytes: &[u8]) -> Result<Net, PnmlError> {
     if bytes.len() as u64 > limits::BYTES {
-        let problem = Problem::TooLong;
-        return Err(PnmlError { line: 1, problem });
+        return Err(PnmlError::too_long());
     }
     let text = text::decode(bytes)?;
     let document = document::read(&text)?;

@@ -1,8 +1,11 @@
 //! PNML: what is read, and how what is wrong is refused.
 
 use crate::nets::{kanban, manufacturing, philosophers, to_pnml};
-use farslot_explore::pnml::{PnmlError, Problem, limits, parse};
+use farslot_explore::pnml::{PnmlError, Problem, ReadError, limits, parse, read};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
+use std::io::Write;
 
 const TYPE: &str = "http://www.pnml.org/version-2009/grammar/ptnet";
 
@@ -218,6 +221,66 @@ fn documents_that_are_too_large_are_refused() {
     assert_eq!(error.line, limit as u64 + 4);
 }
 
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+/// What comes of a file with these bytes, which says nothing by its name.
+fn read_from(bytes: &[u8]) -> Result<farslot_explore::net::Net, ReadError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    read(file.path())
+}
+
+#[test]
+fn compressed_documents_are_read_and_damaged_ones_refused() {
+    let net = kanban(3);
+    let text = to_pnml(&net).into_bytes();
+    let (one, two) = text.split_at(text.len() / 2);
+    let packed = gzipped(&text);
+    for whole in [
+        text.clone(),
+        packed.clone(),
+        // As `cat` joins two files.
+        [gzipped(one), gzipped(two)].concat(),
+    ] {
+        assert_eq!(read_from(&whole).unwrap(), net);
+    }
+    for cut in 2..packed.len() {
+        let end = read_from(&packed[..cut]);
+        assert!(matches!(end, Err(ReadError::Gzip(_))), "{cut}: {end:?}");
+    }
+    for at in [2, 20, packed.len() / 2, packed.len() - 6] {
+        let mut damaged = packed.clone();
+        damaged[at] ^= 0x55;
+        let end = read_from(&damaged);
+        assert!(matches!(end, Err(ReadError::Gzip(_))), "{at}: {end:?}");
+    }
+    let end = read_from(&[&packed[..], b"and more"].concat());
+    assert!(matches!(end, Err(ReadError::Gzip(_))), "{end:?}");
+    // One byte of a file is no more than that.
+    let end = read_from(&packed[..1]);
+    assert!(matches!(end, Err(ReadError::Document(_))), "{end:?}");
+}
+
+#[test]
+fn what_unpacks_to_too_much_is_refused() {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    let spaces = vec![b' '; 1 << 20];
+    for _ in 0..limits::BYTES >> 20 {
+        packed.write_all(&spaces).unwrap();
+    }
+    packed.write_all(b" ").unwrap();
+    let packed = packed.finish().unwrap();
+    assert!((packed.len() as u64) < limits::BYTES / 100);
+    let Err(ReadError::Document(error)) = read_from(&packed) else {
+        panic!("refused");
+    };
+    assert_eq!(error.problem, Problem::TooLong);
+}
+
 /// Parts of documents, to be put where they do not belong.
 const PARTS: [&str; 14] = [
     "<",
@@ -251,6 +314,13 @@ proptest! {
         if let Err(error) = parse(&bytes) {
             prop_assert!((1..=lines).contains(&error.line), "{error}");
         }
+    }
+
+    #[test]
+    fn any_bytes_behind_the_mark_of_gzip_are_read_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let _ = read_from(&[&[0x1f, 0x8b, 8], &bytes[..]].concat());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use subject::{ExplorationOutcome, ExplorationSubject};
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A place/transition net (FILE.pnml), or a model by name: puzzle:RxC, philosophers:N,
+    /// A place/transition net (FILE.pnml or FILE.pnml.gz), or a model by name: puzzle:RxC, philosophers:N,
     /// peterson, peterson:N, peterson-broken, dekker, dekker-broken, 2pc:N, 2pc-broken:N
     #[arg(value_name = "MODEL")]
     model: String,
@@ -70,9 +70,9 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         let reason = "--table shared is for several processes that explore state by state";
         return Err(Failure::Usage(reason.into()));
     }
-    let is_file = Path::new(&args.model)
-        .extension()
-        .is_some_and(|end| end == "pnml");
+    let is_file = [".pnml", ".pnml.gz"]
+        .iter()
+        .any(|end| args.model.ends_with(end));
     let outcome = if is_file || Path::new(&args.model).is_file() {
         explore_file(&args)?
     } else {
