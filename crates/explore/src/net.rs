@@ -165,6 +165,22 @@ impl Net {
         self.places.iter().map(|place| place.initial).collect()
     }
 
+    /// A marking for people, from places with their tokens: the ids of those that have some.
+    #[must_use]
+    pub fn show(&self, tokens: impl IntoIterator<Item = (usize, u64)>) -> String {
+        let mut shown = String::new();
+        for (place, tokens) in tokens {
+            let gap = if shown.is_empty() { "" } else { " " };
+            let id = &self.places[place].id;
+            match tokens {
+                0 => {}
+                1 => shown.extend([gap, id]),
+                _ => shown.extend([gap, id, "=", &tokens.to_string()]),
+            }
+        }
+        shown
+    }
+
     /// The index of the place with this id.
     #[must_use]
     pub fn place(&self, id: &str) -> Option<usize> {

@@ -355,17 +355,9 @@ impl Model for PackedNet<'_> {
     }
 
     fn show(&self, state: &[u64]) -> String {
-        let mut shown = String::new();
-        self.marked(state, |place, tokens| {
-            if !shown.is_empty() {
-                shown.push(' ');
-            }
-            shown.push_str(&self.net.places()[place].id);
-            if tokens != 1 {
-                shown.push_str(&format!("={tokens}"));
-            }
-        });
-        shown
+        let mut marked = Vec::new();
+        self.marked(state, |place, tokens| marked.push((place, tokens)));
+        self.net.show(marked)
     }
 }
 

@@ -44,15 +44,19 @@ fn a_net_is_explored_both_ways() {
         assert_eq!(found["depth"], depth);
         assert!(found["seconds"].is_f64() && found["bytes_per_state"].is_f64());
     }
-    let output = farslot(["explore", path, "--invariant", "left + right = 0"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        said.contains("violated after 1 step:\n  initially: start\n  to_"),
-        "{said}"
-    );
+    for symbolic in [&[][..], &["--symbolic"]] {
+        let violated = ["explore", path, "--invariant", "left + right = 0"];
+        let output = farslot([&violated, symbolic].concat()).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            said.contains("violated after 1 step:\n  initially: start\n  to_"),
+            "{said}"
+        );
+        let holds = ["explore", path, "--invariant", "left + right <= 1"];
+        let output = farslot([&holds, symbolic].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+    }
 }
 
 #[test]
@@ -61,7 +65,12 @@ fn a_marking_that_is_looked_for_is_reached_by_a_shortest_way() {
     let path = directory.path().join("ring.pnml");
     std::fs::write(&path, ring(4)).unwrap();
     let path = path.to_str().unwrap();
-    for processes in [&[][..], &["--processes", "2"]] {
+    for way in [
+        &[][..],
+        &["--processes", "2"],
+        &["--symbolic"],
+        &["--symbolic", "--processes", "2", "--threads", "2"],
+    ] {
         for (formula, code, said) in [
             (
                 "p3 = 1 and p1 = 3",
@@ -71,7 +80,7 @@ fn a_marking_that_is_looked_for_is_reached_by_a_shortest_way() {
             ("p0 + p1 > 4", 1, "no marking that can be reached meets"),
             ("p9 = 1", 2, "no place \"p9\""),
         ] {
-            let args = [&["explore", path, "--reach", formula], processes].concat();
+            let args = [&["explore", path, "--reach", formula], way].concat();
             let output = farslot(args).output().unwrap();
             assert_eq!(output.status.code(), Some(code), "{}", error_of(&output));
             let told = String::from_utf8_lossy(&output.stdout).into_owned() + &error_of(&output);
@@ -175,6 +184,23 @@ fn ring(all: u32) -> String {
     format!(
         "<pnml><net id=\"ring\" type=\"{net_type}\"><page id=\"page\">\n{places}{steps}</page></net></pnml>\n"
     )
+}
+
+#[test]
+fn a_marking_whose_way_takes_too_much_memory_is_told_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ring.pnml");
+    std::fs::write(&path, ring(100)).unwrap();
+    let path = path.to_str().unwrap();
+    let args = ["--symbolic", "--memory", "4MiB", "--reach", "p5 = 100"];
+    let output = farslot([&["explore", path], &args[..]].concat())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", error_of(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told =
+        "is reached, but the memory does not suffice to find a shortest way there:\n  p5=100";
+    assert!(said.contains(told), "{said}");
 }
 
 /// What an exploration of a net finds, without what differs from way to way.
@@ -348,6 +374,13 @@ fn processes_that_do_not_fit_together_are_refused() {
         &[("0", "2", symbolic[0]), ("1", "2", symbolic[1])],
         &model,
     );
+    let condition = ["the condition of rank 1 is none, that of rank 0 --reach p0 = 9"];
+    let looking: &[&str] = &[&one, "--symbolic", "--over", "shm", "--reach", "p0 = 9"];
+    refused(
+        16,
+        &[("0", "2", looking), ("1", "2", symbolic[0])],
+        &condition,
+    );
     let checked: &[&str] = &[&one, "--invariant", "p0 < 9"];
     let condition = ["the condition of rank 1 is none, that of rank 0 --invariant p0 < 9"];
     refused(12, &[("0", "2", checked), ("1", "2", &[&one])], &condition);
@@ -419,10 +452,12 @@ fn unbounded_nets_are_said_to_be_so_and_names_are_escaped() {
         assert!(error_of(&output).contains(said), "{}", error_of(&output));
     }
     // A marking that is looked for is found all the same.
-    let found = farslot(["explore", path, "--reach", "right = 3"])
-        .output()
-        .unwrap();
-    assert!(found.status.success(), "{}", error_of(&found));
+    for way in [&[][..], &["--symbolic"]] {
+        let found = farslot([&["explore", path, "--reach", "right = 3"], way].concat())
+            .output()
+            .unwrap();
+        assert!(found.status.success(), "{}", error_of(&found));
+    }
     let path = directory.path().join("escapes.pnml");
     let named = CHOICE.replace("\"choice\"", "\"c&#27;[31m\"");
     let named = named.replace("\"left\"", "\"l&#27;]0;title&#7;\"");

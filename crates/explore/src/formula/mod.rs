@@ -8,6 +8,10 @@
 //! ```
 //! `|`, `||`, `&`, `&&`, `!` and `==` are other spellings.
 
+mod stepwise;
+
+pub(crate) use stepwise::{Partial, Stepwise};
+
 use crate::net::Net;
 use std::str::FromStr;
 

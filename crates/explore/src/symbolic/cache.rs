@@ -19,14 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// An operation: what is done, and to which nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Operation {
-    /// [`UNION`], or a transition's number with one of the other kinds.
+    /// [`UNION`] or [`DIFFERENCE`], or a transition's number with one of the other kinds.
     pub(super) kind: u32,
     pub(super) one: u32,
     pub(super) two: u32,
 }
 
-/// The kind of operation that is no transition's.
+/// The kinds of operations that are no transition's.
 pub(super) const UNION: u32 = KINDS - 1;
+pub(super) const DIFFERENCE: u32 = KINDS - 2;
 
 /// Kinds that an entry can say. Operations of others are not remembered.
 const KINDS: u32 = 1 << 22;

@@ -24,21 +24,27 @@ mod cache;
 mod count;
 mod crew;
 mod explored;
+mod layers;
 mod memory;
 mod nodes;
 mod saturate;
+mod search;
 mod workers;
 
-pub use explored::{SymbolicOptions, SymbolicallyExplored};
+pub use explored::{MarkingStep, MarkingViolation, SymbolicOptions, SymbolicallyExplored};
 pub use memory::{SharedMemory, share_memory};
 
 use crate::error::ExploreError;
 use crate::explicit::Progress;
+use crate::formula::Formula;
 use crate::growth;
 use crate::net::Net;
 use crate::order::orders;
 
-/// Explores a net symbolically, by threads of this process.
+/// Explores a net symbolically, by threads of this process. Where a condition is given, a marking
+/// that violates it is looked for, and a shortest path to that: after all markings are found, or,
+/// of a net whose markings are too many or without end, among those nearest to the initial one
+/// until memory is full.
 ///
 /// # Errors
 /// [`ExploreError::OutOfMemory`]; [`ExploreError::Unbounded`] of a net that is seen to be so;
@@ -46,29 +52,33 @@ use crate::order::orders;
 /// [`ExploreError::StillGrows`] where one gets ever more.
 pub fn explore_symbolically(
     net: &Net,
+    condition: Option<&Formula>,
     options: &SymbolicOptions,
     progress: &Progress,
 ) -> Result<SymbolicallyExplored, ExploreError> {
     let memory = SharedMemory::alone(options)?;
-    let explored = explore_symbolically_together(net, &memory, progress)?;
+    let explored = explore_symbolically_together(net, condition, &memory, progress)?;
     // Rank 0 is this process.
     explored.ok_or(ExploreError::Panicked)
 }
 
 /// [`explore_symbolically`] by the threads of several processes, which share their memory
-/// ([`share_memory`]): all call this with the same net. Rank 0 gets what was found.
+/// ([`share_memory`]): all call this with the same net and condition. Rank 0 gets what was found.
 ///
 /// # Errors
 /// As [`explore_symbolically`]; [`ExploreError::Rank`] where another process has ended or given up.
 pub fn explore_symbolically_together(
     net: &Net,
+    condition: Option<&Formula>,
     memory: &SharedMemory,
     progress: &Progress,
 ) -> Result<Option<SymbolicallyExplored>, ExploreError> {
     // The same on every rank.
-    growth::check(net)?;
+    if condition.is_none() {
+        growth::check(net)?;
+    }
     let orders = orders(net);
-    workers::run(net, &orders, memory, progress)
+    workers::run(net, condition, &orders, memory, progress)
 }
 
 #[cfg(test)]
@@ -117,7 +127,8 @@ mod tests {
         let counts = count::Counts::of(&saturation, reached);
         // Eight tokens over ten places: 17 choose 8.
         assert_eq!(counts.states(), 24_310_u32.into());
-        let plain = explore_symbolically(&net, &SymbolicOptions::default(), &progress).unwrap();
+        let plain =
+            explore_symbolically(&net, None, &SymbolicOptions::default(), &progress).unwrap();
         assert_eq!(plain.states, counts.states());
         assert_eq!(plain.transitions, counts.transitions(&saturation));
         let dead = saturation.disabled(reached).unwrap();

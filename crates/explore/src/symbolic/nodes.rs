@@ -1,6 +1,6 @@
 //! The nodes of all diagrams, each once, and their union: one worker's way to them.
 
-use super::cache::{Cache, Operation, UNION};
+use super::cache::{Cache, DIFFERENCE, Operation, UNION};
 use super::crew::{Arguments, Crew, StopReason, WorkHint};
 use crate::error::ExploreError;
 use farslot_set::{Outcome, PairSet};
@@ -271,6 +271,55 @@ impl DiagramNodes {
         self.remember(operation, result)
     }
 
+    /// The markings of the first without those of the second.
+    pub(super) fn difference(&mut self, one: u32, two: u32) -> Result<u32, Halt> {
+        if one == two || one == EMPTY {
+            return Ok(EMPTY);
+        }
+        if two == EMPTY {
+            return Ok(one);
+        }
+        let operation = Operation {
+            kind: DIFFERENCE,
+            one,
+            two,
+        };
+        if let Some(result) = self.cache.get(operation) {
+            return Ok(result);
+        }
+        let mut branches: Vec<Branch> = self.list(one).collect();
+        self.hold(branches.len())?;
+        let mut other = two;
+        for (value, down) in &mut branches {
+            while other != EMPTY && self.get(other).value < *value {
+                other = self.get(other).right;
+            }
+            if other == EMPTY {
+                break;
+            }
+            let node = self.get(other);
+            if node.value == *value {
+                *down = self.difference(*down, node.down)?;
+            }
+        }
+        let result = self.make(&branches)?;
+        self.release(branches.len());
+        self.remember(operation, result)
+    }
+
+    /// Whether a diagram has a marking, given as the tokens at each level.
+    pub(super) fn contains(&self, root: u32, marking: &[u32]) -> bool {
+        let mut node = root;
+        for tokens in marking {
+            let branch = self.list(node).find(|(value, _)| value >= tokens);
+            match branch {
+                Some((value, down)) if value == *tokens => node = down,
+                _ => return false,
+            }
+        }
+        node == END
+    }
+
     /// Lists the unions that that of two lists needs, but for the first one.
     fn list_unions(&self, mut one: u32, mut two: u32) {
         let mut is_first = true;
@@ -329,7 +378,13 @@ impl DiagramNodes {
     #[inline]
     pub(super) fn hold(&mut self, branches: usize) -> Result<(), Halt> {
         self.held += branches as u64;
-        let needed = self.bytes() + self.held * BYTES_OF_BRANCH;
+        self.check_memory(0)
+    }
+
+    /// Fails if there is no memory for so many bytes beside nodes, cache and lists in the making.
+    #[inline]
+    pub(super) fn check_memory(&self, bytes: u64) -> Result<(), Halt> {
+        let needed = self.bytes() + self.held * BYTES_OF_BRANCH + bytes;
         if needed <= self.limits.memory {
             return Ok(());
         }
@@ -414,7 +469,7 @@ impl DiagramNodes {
         }
     }
 
-    /// Another worker than 0: forgets what it has left behind when it gave up a task half way.
+    /// Forgets what this worker has left behind when it gave up a task half way.
     pub(super) fn give_up(&mut self) {
         self.branches.clear();
         self.held = 0;

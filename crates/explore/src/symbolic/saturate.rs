@@ -9,8 +9,9 @@ use crate::net::Net;
 
 /// Different numbers of tokens in one place, at most.
 const MOST_VALUES: usize = 1 << 24;
-/// Operations of transition t: firing is kind 2 t, leaving out where it is enabled 2 t + 1.
-const KINDS: u32 = 2;
+/// Operations of transition t: firing with all that follows is kind 3 t, leaving out where it is
+/// enabled 3 t + 1, and firing it once 3 t + 2.
+const KINDS: u32 = 3;
 /// Operations on diagrams of so many levels are done sooner than another worker is told of them.
 const SHALLOW: usize = 3;
 /// A list with so many branches, or a power of 2 above, is looked at for growth without end.
@@ -154,6 +155,11 @@ impl<'n> Saturation<'n> {
         None
     }
 
+    /// The place of each level.
+    pub(super) fn order(&self) -> &'n [usize] {
+        self.order
+    }
+
     pub(super) fn effects(&self) -> &[Vec<LevelEffect>] {
         &self.effects
     }
@@ -162,12 +168,16 @@ impl<'n> Saturation<'n> {
         self.nodes.bytes()
     }
 
+    /// The initial tokens at each level.
+    pub(super) fn initial(&self) -> Vec<u32> {
+        let initial = self.net.initial();
+        self.order.iter().map(|&place| initial[place]).collect()
+    }
+
     /// The diagram of all reachable markings.
     pub(super) fn reachable(&mut self) -> Result<u32, Halt> {
-        let initial = self.net.initial();
         let mut below = END;
-        for level in (0..self.levels()).rev() {
-            let tokens = initial[self.order[level]];
+        for (level, tokens) in self.initial().into_iter().enumerate().rev() {
             self.outermost = Some(level);
             self.nodes.hold(1)?;
             below = self.saturated(vec![(tokens, below)], level)?;
@@ -369,6 +379,45 @@ impl<'n> Saturation<'n> {
             self.nodes.crew.unlist(listed);
         }
         let result = self.saturated(branches, level)?;
+        self.nodes.remember(operation, result)
+    }
+
+    /// The markings that one firing of a transition leads to from those of `node`, at its effects
+    /// from number `next` on.
+    pub(super) fn fire_once(
+        &mut self,
+        transition: u32,
+        next: usize,
+        node: u32,
+        level: usize,
+    ) -> Result<u32, Halt> {
+        let Some(&effect) = self.effects[transition as usize].get(next) else {
+            return Ok(node);
+        };
+        let operation = Operation {
+            kind: transition * KINDS + 2,
+            one: node,
+            two: END,
+        };
+        if let Some(result) = self.nodes.cache.get(operation) {
+            return Ok(result);
+        }
+        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
+        if level == effect.level {
+            branches.retain(|(value, _)| *value >= effect.needs);
+        }
+        self.nodes.pass(branches.len())?;
+        let held = branches.len();
+        self.nodes.hold(held)?;
+        let next = next + usize::from(level == effect.level);
+        for branch in &mut branches {
+            branch.1 = self.fire_once(transition, next, branch.1, level + 1)?;
+            if level == effect.level && branch.1 != EMPTY {
+                branch.0 = self.changed(branch.0, effect, level)?;
+            }
+        }
+        let result = self.nodes.make(&branches)?;
+        self.nodes.release(held);
         self.nodes.remember(operation, result)
     }
 

@@ -2,12 +2,15 @@
 
 use super::count;
 use super::crew::Idle;
-use super::explored::SymbolicallyExplored;
+use super::explored::{MarkingStep, MarkingViolation, SymbolicallyExplored};
+use super::layers;
 use super::memory::SharedMemory;
-use super::nodes::{DiagramLimits, DiagramNodes, Halt};
+use super::nodes::{DiagramLimits, DiagramNodes, EMPTY, Halt};
 use super::saturate::Saturation;
+use super::search::ViolationSearch;
 use crate::error::{ExploreError, RankError};
 use crate::explicit::Progress;
+use crate::formula::Formula;
 use crate::growth::{self, TokenGrowth};
 use crate::net::Net;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +36,7 @@ const BRANCHES_IF_SUSPICIOUS: u64 = 8;
 /// Runs this process's threads to the end. What was found is of worker 0.
 pub(super) fn run(
     net: &Net,
+    condition: Option<&Formula>,
     orders: &[Vec<usize>],
     memory: &SharedMemory,
     progress: &Progress,
@@ -65,7 +69,15 @@ pub(super) fn run(
                     if crew.share().worker > 0 {
                         return help(net, orders, nodes, progress).map(|()| None);
                     }
-                    lead(net, orders, nodes, memory.bytes(), progress, started).map(Some)
+                    let lead = Lead {
+                        net,
+                        condition,
+                        orders,
+                        memory: memory.bytes(),
+                        progress,
+                        started,
+                    };
+                    lead.explore(nodes).map(Some)
                 });
                 let end = catch_unwind(work).unwrap_or(Err(ExploreError::Panicked));
                 if end.is_err() {
@@ -102,104 +114,239 @@ pub(super) fn run(
     failed.map_or(Ok(found), Err)
 }
 
-/// Worker 0.
-fn lead(
-    net: &Net,
-    orders: &[Vec<usize>],
-    nodes: DiagramNodes,
-    memory: u64,
-    progress: &Progress,
-    started: Instant,
-) -> Result<SymbolicallyExplored, ExploreError> {
-    let (mut saturation, reached) = reach(net, orders, nodes, memory, progress)?;
-    let dead = saturation.disabled(reached)?;
-    let counts = count::Counts::of(&saturation, reached);
-    let explored = SymbolicallyExplored {
-        transitions: counts.transitions(&saturation),
-        deadlocks: count::Counts::of(&saturation, dead).states(),
-        states: counts.states(),
-        tokens: counts.tokens(&saturation),
-        nodes: counts.nodes(&saturation),
-        bytes: saturation.bytes(),
-        seconds: started.elapsed().as_secs_f64(),
-    };
-    saturation.nodes_mut().end();
-    Ok(explored)
-}
-
-/// Reaches all markings by the first order that does it within small limits; if none does, within
-/// larger ones. Once there is no more memory to be had, it goes on for as long as no place gets
-/// more tokens that nothing seems to bound.
-fn reach<'n>(
+/// Worker 0, and what it is given.
+#[derive(Clone, Copy)]
+struct Lead<'n> {
     net: &'n Net,
+    condition: Option<&'n Formula>,
     orders: &'n [Vec<usize>],
-    mut nodes: DiagramNodes,
+    /// Bytes.
     memory: u64,
     progress: &'n Progress,
-) -> Result<(Saturation<'n>, u32), ExploreError> {
-    let mut limits = LEAST;
-    let mut is_first = true;
-    let mut growth = TokenGrowth::new(net);
-    loop {
-        limits.memory = limits.memory.min(memory);
-        let mut too_small = None;
-        for (number, order) in orders.iter().enumerate() {
-            if !std::mem::take(&mut is_first) {
-                nodes.restart(number as u64, limits)?;
-            }
-            let mut saturation = Saturation::new(net, order, nodes, progress);
-            match saturation.reachable() {
-                Ok(reached) => {
-                    let steps = u64::MAX;
-                    saturation.nodes_mut().allow(DiagramLimits {
-                        memory,
-                        steps,
-                        ..limits
-                    });
-                    return Ok((saturation, reached));
+    started: Instant,
+}
+
+impl<'n> Lead<'n> {
+    fn explore(self, nodes: DiagramNodes) -> Result<SymbolicallyExplored, ExploreError> {
+        // Without a condition it was checked before.
+        let bounded = match self.condition {
+            Some(_) => growth::check(self.net),
+            None => Ok(()),
+        };
+        let (mut saturation, reached) = match bounded {
+            Ok(()) => self.reach(nodes),
+            Err(unbounded) => (self.saturation(0, nodes), Err(unbounded)),
+        };
+        let explored = match (reached, self.condition) {
+            (Ok(reached), None) => self.explored(&mut saturation, reached)?,
+            (Ok(reached), Some(condition)) => {
+                let explored = self.explored(&mut saturation, reached)?;
+                let violation = self.violation(&mut saturation, condition, reached)?;
+                SymbolicallyExplored {
+                    violation,
+                    seconds: self.started.elapsed().as_secs_f64(),
+                    ..explored
                 }
-                Err(Halt::Steps | Halt::Stopped) => {}
-                Err(Halt::Failed(error @ ExploreError::OutOfMemory { .. })) => {
-                    too_small = Some(error);
-                }
-                Err(Halt::Failed(error)) => return Err(error),
             }
-            growth.note(saturation.most());
-            let is_suspicious = limits.branches == BRANCHES_IF_SUSPICIOUS;
-            if !is_suspicious && growth.since_start(MANY_TOKENS).is_some() {
-                limits.branches = BRANCHES_IF_SUSPICIOUS;
+            (Err(error), Some(condition)) if is_too_much(&error) => {
+                let (now, explored) = self.layers(saturation, condition, error)?;
+                saturation = now;
+                explored
             }
-            nodes = saturation.into_nodes();
+            (Err(error), _) => return Err(error),
+        };
+        saturation.nodes_mut().end();
+        Ok(explored)
+    }
+
+    fn saturation(self, order: usize, nodes: DiagramNodes) -> Saturation<'n> {
+        Saturation::new(self.net, &self.orders[order], nodes, self.progress)
+    }
+
+    fn limits(self) -> DiagramLimits {
+        DiagramLimits {
+            memory: self.memory,
+            steps: u64::MAX,
+            ..LEAST
         }
+    }
+
+    /// The numbers of a diagram's markings.
+    fn explored(
+        self,
+        saturation: &mut Saturation<'n>,
+        reached: u32,
+    ) -> Result<SymbolicallyExplored, ExploreError> {
+        let dead = saturation.disabled(reached)?;
+        let counts = count::Counts::of(saturation, reached);
+        Ok(SymbolicallyExplored {
+            transitions: counts.transitions(saturation),
+            deadlocks: count::Counts::of(saturation, dead).states(),
+            states: counts.states(),
+            tokens: counts.tokens(saturation),
+            violation: None,
+            nodes: counts.nodes(saturation),
+            bytes: saturation.bytes(),
+            seconds: self.started.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// A violation among all markings, and a shortest path to one if the memory suffices.
+    fn violation(
+        self,
+        saturation: &mut Saturation<'n>,
+        condition: &Formula,
+        reached: u32,
+    ) -> Result<Option<MarkingViolation>, ExploreError> {
+        let mut search = ViolationSearch::new(condition, saturation.order());
+        let Some(marking) = search.find(saturation.nodes(), reached)? else {
+            return Ok(None);
+        };
+        match layers::explore(saturation, &mut search, reached, self.progress) {
+            Ok(layered) => Ok(layered.path.map(|path| self.path(saturation, path))),
+            Err(Halt::Failed(ExploreError::OutOfMemory { .. })) => Ok(Some(MarkingViolation {
+                marking: by_place(saturation, &marking),
+                path: None,
+            })),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Goes layer by layer where all markings, for the reason of `error`, were too much.
+    fn layers(
+        self,
+        saturation: Saturation<'n>,
+        condition: &Formula,
+        error: ExploreError,
+    ) -> Result<(Saturation<'n>, SymbolicallyExplored), ExploreError> {
+        let mut nodes = saturation.into_nodes();
+        nodes.restart(0, self.limits())?;
+        let mut saturation = self.saturation(0, nodes);
+        let mut search = ViolationSearch::new(condition, saturation.order());
+        let layered = match layers::explore(&mut saturation, &mut search, EMPTY, self.progress) {
+            Ok(layered) => layered,
+            Err(Halt::Failed(end)) if is_too_much(&end) => return Err(error),
+            Err(end) => return Err(end.into()),
+        };
+        let explored = self.explored(&mut saturation, layered.all)?;
+        let violation = layered.path.map(|path| self.path(&saturation, path));
+        let explored = SymbolicallyExplored {
+            violation,
+            ..explored
+        };
+        Ok((saturation, explored))
+    }
+
+    fn path(self, saturation: &Saturation<'n>, path: Vec<layers::Firing>) -> MarkingViolation {
+        let steps = path.into_iter().map(|(transition, marking)| MarkingStep {
+            transition,
+            marking: by_place(saturation, &marking),
+        });
+        let steps: Vec<MarkingStep> = steps.collect();
+        let last = steps.last();
+        MarkingViolation {
+            marking: last.map(|step| step.marking.clone()).unwrap_or_default(),
+            path: Some(steps),
+        }
+    }
+
+    /// Reaches all markings by the first order that does it within small limits; if none does,
+    /// within larger ones. Once there is no more memory to be had, it goes on for as long as no
+    /// place gets more tokens that nothing seems to bound.
+    fn reach(self, nodes: DiagramNodes) -> (Saturation<'n>, Result<u32, ExploreError>) {
+        let mut limits = LEAST;
+        let mut growth = TokenGrowth::new(self.net);
+        let mut saturation = self.saturation(0, nodes);
+        let mut is_first = true;
+        loop {
+            limits.memory = limits.memory.min(self.memory);
+            let mut too_small = None;
+            for number in 0..self.orders.len() {
+                if !std::mem::take(&mut is_first) {
+                    let mut nodes = saturation.into_nodes();
+                    let restarted = nodes.restart(number as u64, limits);
+                    saturation = self.saturation(number, nodes);
+                    if let Err(halt) = restarted {
+                        return (saturation, Err(halt.into()));
+                    }
+                }
+                match saturation.reachable() {
+                    Ok(reached) => {
+                        saturation.nodes_mut().allow(self.limits());
+                        return (saturation, Ok(reached));
+                    }
+                    Err(Halt::Steps | Halt::Stopped) => {}
+                    Err(Halt::Failed(error @ ExploreError::OutOfMemory { .. })) => {
+                        too_small = Some(error);
+                    }
+                    Err(Halt::Failed(error)) => return (saturation, Err(error)),
+                }
+                growth.note(saturation.most());
+                let is_suspicious = limits.branches == BRANCHES_IF_SUSPICIOUS;
+                if !is_suspicious && growth.since_start(MANY_TOKENS).is_some() {
+                    limits.branches = BRANCHES_IF_SUSPICIOUS;
+                }
+            }
+            if let Err(error) = self.may_go_on(limits, too_small, &growth) {
+                return (saturation, Err(error));
+            }
+            growth.end_round();
+            limits.memory = limits.memory.saturating_mul(MORE);
+            limits.steps = limits.steps.saturating_mul(MORE);
+        }
+    }
+
+    /// Whether, after a round within these limits, there is a point in another one.
+    fn may_go_on(
+        self,
+        limits: DiagramLimits,
+        too_small: Option<ExploreError>,
+        growth: &TokenGrowth<'_>,
+    ) -> Result<(), ExploreError> {
         let is_first_round = limits.steps == LEAST.steps;
         if is_first_round {
-            growth::check_far(net)?;
+            growth::check_far(self.net)?;
         }
-        if limits.memory >= memory {
-            match (too_small, growth.in_round()) {
-                (Some(short), Some((place, tokens))) => {
-                    return Err(ExploreError::Grown {
-                        place,
-                        tokens: tokens.into(),
-                        short: Box::new(short),
-                    });
-                }
-                (Some(short), None) => return Err(short),
-                (None, Some((place, tokens))) if !is_first_round => {
-                    return Err(ExploreError::StillGrows {
-                        place,
-                        tokens,
-                        steps: limits.steps,
-                        memory,
-                    });
-                }
-                (None, _) => {}
-            }
+        if limits.memory < self.memory {
+            return Ok(());
         }
-        growth.end_round();
-        limits.memory = limits.memory.saturating_mul(MORE);
-        limits.steps = limits.steps.saturating_mul(MORE);
+        match (too_small, growth.in_round()) {
+            (Some(short), Some((place, tokens))) => Err(ExploreError::Grown {
+                place,
+                tokens: tokens.into(),
+                short: Box::new(short),
+            }),
+            (Some(short), None) => Err(short),
+            (None, Some((place, tokens))) if !is_first_round => Err(ExploreError::StillGrows {
+                place,
+                tokens,
+                steps: limits.steps,
+                memory: self.memory,
+            }),
+            (None, _) => Ok(()),
+        }
     }
+}
+
+/// The tokens of each place, from those at each level.
+fn by_place(saturation: &Saturation<'_>, levels: &[u32]) -> Vec<u32> {
+    let mut marking = vec![0; levels.len()];
+    for (&place, &tokens) in saturation.order().iter().zip(levels) {
+        marking[place] = tokens;
+    }
+    marking
+}
+
+/// Whether all markings of a net were too much, and not something else the matter.
+fn is_too_much(error: &ExploreError) -> bool {
+    matches!(
+        error,
+        ExploreError::OutOfMemory { .. }
+            | ExploreError::Unbounded { .. }
+            | ExploreError::AboveLimit { .. }
+            | ExploreError::StillGrows { .. }
+            | ExploreError::Grown { .. }
+    )
 }
 
 /// Any other worker.

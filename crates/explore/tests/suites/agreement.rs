@@ -32,7 +32,7 @@ pub fn symbolic_options(threads: usize, memory: u64) -> SymbolicOptions {
 
 fn symbolically(net: &Net, threads: usize) -> SymbolicallyExplored {
     let options = symbolic_options(threads, 1 << 30);
-    explore_symbolically(net, &options, &Progress::default()).unwrap()
+    explore_symbolically(net, None, &options, &Progress::default()).unwrap()
 }
 
 fn numbers(explored: &Explored) -> Plain {
@@ -154,7 +154,7 @@ fn unbounded_nets_end_with_an_error() {
         net("kept", &[("p".to_owned(), 1)], &[kept]),
     ] {
         pool(explore_net(&net, None, &small, None, &progress).map(drop));
-        pool(explore_symbolically(&net, &symbolic_options(2, 1 << 30), &progress).map(drop));
+        pool(explore_symbolically(&net, None, &symbolic_options(2, 1 << 30), &progress).map(drop));
         // A marking that is looked for may be found all the same: so until memory is full.
         let goal = Formula::parse("pool <= 10000000", &net).unwrap();
         pool(explore_net(&net, Some(&goal), &small, None, &progress).map(drop));
@@ -164,6 +164,7 @@ fn unbounded_nets_end_with_an_error() {
     }
     let explored = explore_symbolically(
         &manufacturing(50),
+        None,
         &symbolic_options(2, 4 << 20),
         &Progress::default(),
     );
@@ -220,7 +221,7 @@ fn a_violation_is_reached_by_a_shortest_path() {
 }
 
 /// Nets of a few places and transitions; arcs of weight 1 to 3.
-fn small_net() -> impl Strategy<Value = Net> {
+pub fn small_net() -> impl Strategy<Value = Net> {
     let places = 1..6_usize;
     places.prop_flat_map(|places| {
         let place = (0..places).prop_map(|place| format!("p{place}"));
@@ -245,7 +246,7 @@ fn small_net() -> impl Strategy<Value = Net> {
 /// and may lose or double a token. So many places that are never left come to them, and others that
 /// are never reached, that a marking with a bit a place takes more than a word: it is one again if
 /// the places of a process share a field, and the others are one process's.
-fn processes() -> impl Strategy<Value = Net> {
+pub fn processes() -> impl Strategy<Value = Net> {
     let process = prop::collection::vec(1..5_usize, 1..4);
     process.prop_flat_map(|sizes| {
         let place = {

@@ -1,6 +1,7 @@
 //! The suites of exploration, as one program.
 
 mod agreement;
+mod conditions;
 mod documents;
 mod journals;
 mod models;

@@ -25,7 +25,8 @@ fn by_ranks(net: &Net, ranks: u32, threads: usize, memory: u64) -> SymbolicallyE
     let found = in_jobs(ranks, |mut job| {
         let options = symbolic_options(threads, memory);
         let memory = share_memory(&mut job, &options, Terms::of_net(net, None)).unwrap();
-        let found = explore_symbolically_together(net, &memory, &Progress::default()).unwrap();
+        let found =
+            explore_symbolically_together(net, None, &memory, &Progress::default()).unwrap();
         job.barrier().unwrap();
         found
     });
@@ -47,7 +48,7 @@ fn numbers(explored: SymbolicallyExplored) -> SymbolicallyExplored {
 fn workers_of_several_processes_find_what_one_finds() {
     for net in [kanban(8), manufacturing(6), philosophers(12)] {
         let options = symbolic_options(1, 1 << 28);
-        let alone = explore_symbolically(&net, &options, &Progress::default());
+        let alone = explore_symbolically(&net, None, &options, &Progress::default());
         let alone = numbers(alone.unwrap());
         for (ranks, threads) in [(1, 2), (2, 1), (3, 2)] {
             let found = numbers(by_ranks(&net, ranks, threads, 1 << 28));
@@ -70,7 +71,7 @@ fn numbers_of_markings_far_beyond_what_can_be_visited_are_exact() {
     ];
     for (net, states) in known {
         let options = symbolic_options(2, 1 << 29);
-        let found = explore_symbolically(&net, &options, &Progress::default()).unwrap();
+        let found = explore_symbolically(&net, None, &options, &Progress::default()).unwrap();
         assert_eq!(found.states.to_string(), states, "{}", net.name());
     }
 }
@@ -79,7 +80,7 @@ fn numbers_of_markings_far_beyond_what_can_be_visited_are_exact() {
 fn too_little_memory_ends_all_workers() {
     let net = manufacturing(30);
     let options = symbolic_options(3, 3 << 20);
-    let end = explore_symbolically(&net, &options, &Progress::default());
+    let end = explore_symbolically(&net, None, &options, &Progress::default());
     assert!(
         matches!(end, Err(ExploreError::OutOfMemory { .. })),
         "{end:?}"
@@ -106,7 +107,8 @@ fn is_rank_1_of_two() {
     let memory = share_memory(&mut job, &symbolic_options(1, 1 << 28), killed_terms()).unwrap();
     println!("met");
     std::io::stdout().flush().unwrap();
-    let found = explore_symbolically_together(&manufacturing(30), &memory, &Progress::default());
+    let found =
+        explore_symbolically_together(&manufacturing(30), None, &memory, &Progress::default());
     assert!(found.unwrap().is_none());
     job.barrier().unwrap();
 }
@@ -140,7 +142,7 @@ fn a_killed_process_is_named() {
             child.wait().unwrap();
         });
         let net = manufacturing(30);
-        let found = explore_symbolically_together(&net, &memory, &Progress::default());
+        let found = explore_symbolically_together(&net, None, &memory, &Progress::default());
         killer.join().unwrap();
         match found {
             Ok(found) => assert_eq!(found.unwrap().states.to_string(), "773701966099328"),

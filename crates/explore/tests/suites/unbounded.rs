@@ -15,7 +15,12 @@ const MEMORY: u64 = 64 << 20;
 const STEPS: u64 = MEMORY / 160;
 
 fn explore(net: &Net, memory: u64) -> Result<SymbolicallyExplored, ExploreError> {
-    explore_symbolically(net, &symbolic_options(1, memory), &Progress::default())
+    explore_symbolically(
+        net,
+        None,
+        &symbolic_options(1, memory),
+        &Progress::default(),
+    )
 }
 
 /// A process that comes from `s0` to the last of so many places, step by step.

@@ -22,17 +22,18 @@ use ranks::{ChildOptions, Fabric, RankArgs, StatePlacement};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use subject::{ExplorationOutcome, ExplorationSubject};
+use subject::{ExplorationOutcome, ExplorationSubject, FoundViolation};
 
 /// The options of `farslot explore`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A place/transition net (FILE.pnml or FILE.pnml.gz), or a model by name: puzzle:RxC, philosophers:N,
-    /// peterson, peterson:N, peterson-broken, dekker, dekker-broken, 2pc:N, 2pc-broken:N
+    /// A place/transition net (FILE.pnml or FILE.pnml.gz), or a model by name: puzzle:RxC,
+    /// philosophers:N, peterson, peterson:N, peterson-broken, dekker, dekker-broken, 2pc:N,
+    /// 2pc-broken:N
     #[arg(value_name = "MODEL")]
     model: String,
     /// Explore sets of markings as decision diagrams instead of one marking after the other
-    #[arg(long, conflicts_with_all = ["invariant", "reach", "journal"])]
+    #[arg(long, conflicts_with = "journal")]
     symbolic: bool,
     /// Threads, of each process with --symbolic [default: one a processor; one with --symbolic]
     #[arg(short, long, value_name = "N")]
@@ -79,7 +80,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
         explore_named(&args)?
     };
     // Of several processes only rank 0 tells what they have found.
-    let Some(ExplorationOutcome { report, trace }) = outcome else {
+    let Some(ExplorationOutcome { report, violation }) = outcome else {
         return Ok(());
     };
     if context.json {
@@ -87,7 +88,7 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
     } else {
         output::line(escaped(&summary(&report)))?;
     }
-    let Some(trace) = trace else {
+    let Some(violation) = violation else {
         return match args.reach {
             None => Ok(()),
             Some(_) => tell(
@@ -97,22 +98,23 @@ pub fn run(args: Args, context: &Context) -> Result<()> {
             .and(Err(Failure::Reported)),
         };
     };
-    // With --json, standard output has one object and nothing else.
-    let steps = trace
-        .iter()
-        .map(|(action, state)| format!("  {action}: {state}"));
-    let steps = steps.collect::<Vec<_>>().join("\n");
     let found = match args.reach {
         None => "the invariant is violated",
         Some(_) => "a marking that meets the condition is reached",
     };
-    tell(
-        context,
-        format!(
-            "{found} after {}:\n{steps}",
-            output::counted(trace.len() as u64 - 1, "step")
+    // With --json, standard output has one object and nothing else.
+    let told = match violation {
+        FoundViolation::Steps(trace) => {
+            let steps = output::counted(trace.len() as u64 - 1, "step");
+            let lines = trace.iter();
+            let lines = lines.map(|(action, state)| format!("\n  {action}: {state}"));
+            format!("{found} after {steps}:{}", lines.collect::<String>())
+        }
+        FoundViolation::State(state) => format!(
+            "{found}, but the memory does not suffice to find a shortest way there:\n  {state}"
         ),
-    )?;
+    };
+    tell(context, told)?;
     match args.reach {
         None => Err(Failure::Reported),
         Some(_) => Ok(()),
@@ -131,10 +133,10 @@ fn tell(context: &Context, text: String) -> Result<()> {
 fn explore_file(args: &Args) -> Result<Option<ExplorationOutcome>> {
     let failed = |error: pnml::ReadError| Failure::Failed(format!("{}: {error}", args.model));
     let net = pnml::read(Path::new(&args.model)).map_err(failed)?;
-    if args.symbolic {
-        return explore_diagrams(args, &net);
-    }
     let invariant = invariant(args, &net)?;
+    if args.symbolic {
+        return explore_diagrams(args, &net, invariant.as_ref());
+    }
     if args.ranks.are_given() {
         return explore_together(args, ExplorationSubject::Net(net, invariant));
     }
@@ -143,10 +145,9 @@ fn explore_file(args: &Args) -> Result<Option<ExplorationOutcome>> {
         explicit::explore_net(&net, invariant.as_ref(), &options(args), journal, progress)
     })?;
     let trace = explored.violation.as_ref();
-    Ok(Some(ExplorationOutcome {
-        trace: trace.map(|steps| steps_as_text(&packed, steps)),
-        report: Report::explicit(net.name(), &explored),
-    }))
+    let trace = trace.map(|steps| steps_as_text(&packed, steps));
+    let report = Report::explicit(net.name(), &explored);
+    Ok(Some(ExplorationOutcome::explicit(report, trace)))
 }
 
 fn explore_named(args: &Args) -> Result<Option<ExplorationOutcome>> {
@@ -174,14 +175,16 @@ fn explore_named(args: &Args) -> Result<Option<ExplorationOutcome>> {
     let found = on_progress(true, |progress| {
         model.explore(&options, args.journal.as_deref(), progress)
     })?;
-    Ok(Some(ExplorationOutcome {
-        report: Report::explicit(&args.model, &found.explored),
-        trace: found.trace,
-    }))
+    let report = Report::explicit(&args.model, &found.explored);
+    Ok(Some(ExplorationOutcome::explicit(report, found.trace)))
 }
 
 /// Explores a net symbolically, alone or with other processes.
-fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>> {
+fn explore_diagrams(
+    args: &Args,
+    net: &Net,
+    condition: Option<&Formula>,
+) -> Result<Option<ExplorationOutcome>> {
     let options = SymbolicOptions {
         threads: args.threads.unwrap_or(NonZeroUsize::MIN),
         memory: memory(args) * args.ranks.sharing(),
@@ -193,10 +196,10 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>
         }
         let (mut job, _children) = args.ranks.join(&child_options(args, options.memory))?;
         let failed = |error: ExploreError| Failure::Failed(error.to_string());
-        let terms = Terms::of_net(net, None);
+        let terms = Terms::of_net(net, condition_text(args).as_deref());
         let memory = share_memory(&mut job, &options, terms).map_err(failed)?;
         let explored = on_progress(job.rank() == 0, |progress| {
-            explore_symbolically_together(net, &memory, progress)
+            explore_symbolically_together(net, condition, &memory, progress)
         })?;
         // Until then the others may use this process's memory.
         let ended = job.barrier();
@@ -204,12 +207,19 @@ fn explore_diagrams(args: &Args, net: &Net) -> Result<Option<ExplorationOutcome>
         explored
     } else {
         Some(on_progress(true, |progress| {
-            explore_symbolically(net, &options, progress)
+            explore_symbolically(net, condition, &options, progress)
         })?)
     };
-    Ok(explored.map(|explored| ExplorationOutcome {
-        report: Report::symbolic(net.name(), explored),
-        trace: None,
+    Ok(explored.map(|explored| {
+        let violation = explored.violation.as_ref();
+        let violation = violation.map(|found| match found.path_as_text(net) {
+            Some(steps) => FoundViolation::Steps(steps),
+            None => FoundViolation::State(found.marking_as_text(net)),
+        });
+        ExplorationOutcome {
+            violation,
+            report: Report::symbolic(net.name(), explored),
+        }
     }))
 }
 
@@ -255,10 +265,7 @@ fn explore_together(
         Some(_) => "written",
         None => "none",
     };
-    let invariant = args.invariant.as_ref();
-    let condition = invariant.map(|formula| format!("--invariant {formula}"));
-    let goal = args.reach.as_ref();
-    let condition = condition.or(goal.map(|formula| format!("--reach {formula}")));
+    let condition = condition_text(args);
     let terms = subject.terms(condition.as_deref()).and("journal", journal);
     let table = args.ranks.shared(job.ranks(), options.memory);
     let team = ranks::meet(job, &args.ranks.over(), shape, table, terms)?;
@@ -267,6 +274,14 @@ fn explore_together(
         team.run(async |exchange| subject.part(&options, exchange, journal, progress).await)
     })?;
     Ok(first.then_some(outcome))
+}
+
+/// The condition as it was given, which all processes must have alike.
+fn condition_text(args: &Args) -> Option<String> {
+    let invariant = args.invariant.as_ref();
+    let goal = args.reach.as_ref();
+    let invariant = invariant.map(|formula| format!("--invariant {formula}"));
+    invariant.or_else(|| goal.map(|formula| format!("--reach {formula}")))
 }
 
 /// What every marking must meet: of `--reach` the contrary, so that a goal is found as a violation

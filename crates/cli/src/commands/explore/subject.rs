@@ -15,8 +15,26 @@ use std::path::Path;
 /// What a command has to tell of an exploration.
 pub(super) struct ExplorationOutcome {
     pub(super) report: Report,
-    /// The steps to a state that violates the invariant.
-    pub(super) trace: Option<Vec<(String, String)>>,
+    /// A state that violates the invariant.
+    pub(super) violation: Option<FoundViolation>,
+}
+
+/// A state that violates the invariant, and how it is reached.
+pub(super) enum FoundViolation {
+    /// The steps of a shortest way to it, each with its action and its state.
+    Steps(Vec<(String, String)>),
+    /// The state alone.
+    State(String),
+}
+
+impl ExplorationOutcome {
+    /// Of an explicit exploration.
+    pub(super) fn explicit(report: Report, trace: Option<Vec<(String, String)>>) -> Self {
+        Self {
+            report,
+            violation: trace.map(FoundViolation::Steps),
+        }
+    }
 }
 
 /// How bad the simulator's faults are: as the test suites have them.
@@ -62,10 +80,9 @@ impl ExplorationSubject {
                 let found = explore_net_rank(net, formula, options, exchange, journal, progress);
                 let (explored, packed) = found.await?;
                 let violation = explored.violation.as_ref();
-                Ok(ExplorationOutcome {
-                    trace: violation.map(|steps| steps_as_text(&packed, steps)),
-                    report: Report::explicit(net.name(), &explored),
-                })
+                let trace = violation.map(|steps| steps_as_text(&packed, steps));
+                let report = Report::explicit(net.name(), &explored);
+                Ok(ExplorationOutcome::explicit(report, trace))
             }
             Self::Named(name, model) => {
                 let options = Options {
@@ -74,10 +91,8 @@ impl ExplorationSubject {
                 };
                 let found = model.explore_rank(&options, exchange, journal, progress);
                 let found = found.await?;
-                Ok(ExplorationOutcome {
-                    report: Report::explicit(name, &found.explored),
-                    trace: found.trace,
-                })
+                let report = Report::explicit(name, &found.explored);
+                Ok(ExplorationOutcome::explicit(report, found.trace))
             }
         }
     }
