@@ -93,6 +93,17 @@ fn a_marking_that_is_looked_for_is_reached_by_a_shortest_way() {
 fn models_by_name_and_errors_are_told() {
     let output = farslot(["explore", "2pc:3", "--json"]).output().unwrap();
     assert_eq!(one_object(&output)["states"], 288);
+    for more in [&[][..], &["--processes", "2"]] {
+        let found = numbers_of("2pc:3", &[&["--symbolic"], more].concat());
+        assert_eq!(found["model"], "2pc:3");
+        assert_eq!(found["states"], 288);
+    }
+    let output = farslot(["explore", "2pc-broken:3", "--symbolic"]).output();
+    let said = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(
+        said.contains("the invariant is violated after 3 steps:\n  initially: undecided working0"),
+        "{said}"
+    );
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("bad.pnml");
     std::fs::write(
@@ -485,7 +496,7 @@ fn several_processes_find_a_violation_and_refuse_what_they_cannot_do() {
     for args in [
         &["--processes", "0"][..],
         &["--processes", "2", "--threads", "2"],
-        &["--processes", "2", "--symbolic"],
+        &["--symbolic", "--reach", "known0 = 1"],
         &["--rank", "1"],
         &["--reach", "p = 1"],
         &["--processes", "2", "--over", "sim", "--journal", "file"],

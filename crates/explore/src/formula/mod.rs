@@ -101,6 +101,19 @@ impl Formula {
         }
     }
 
+    /// That these places together have at most so many tokens.
+    pub(crate) fn at_most(most: u64, places: impl IntoIterator<Item = usize>) -> Self {
+        let sum = |constant, places| Sum { constant, places };
+        let places = places.into_iter().map(|place| (place, 1)).collect();
+        let (left, right) = (sum(0, places), sum(most, Vec::new()));
+        Self(Node::Compare(left, Comparison::LessOrEqual, right))
+    }
+
+    /// That this formula holds, or another.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(Node::Or(vec![self.0, other.0]))
+    }
+
     /// The formula that holds where this one does not.
     #[must_use]
     pub fn negated(self) -> Self {

@@ -1,7 +1,9 @@
 //! Peterson's algorithm for any number of processes.
 
+use super::as_net::{ModelNet, Moves, NetBuilder};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
+use crate::formula::Formula;
 use crate::model::{Model, StateOverflow, Successors};
 
 /// Bits of a process's level, and of who came last to one.
@@ -35,6 +37,74 @@ impl Filter {
         Ok(Self { processes })
     }
 
+    /// A process's level is kept twice: with its step, and as whether it has reached each level,
+    /// which is what the others look at.
+    pub(super) fn as_net(&self, name: &str) -> ModelNet {
+        let mut net = NetBuilder::default();
+        let levels = self.processes - 1;
+        let processes: Vec<ProcessPlaces> = (0..self.processes)
+            .map(|me| ProcessPlaces {
+                idle: net.place(format!("idle{me}"), true),
+                arrived: (1..=levels)
+                    .map(|level| net.place(format!("arrived{me}_{level}"), false))
+                    .collect(),
+                waiting: (1..=levels)
+                    .map(|level| net.place(format!("waiting{me}_{level}"), false))
+                    .collect(),
+                critical: net.place(format!("critical{me}"), false),
+                reached: (1..=levels)
+                    .map(|level| {
+                        let ids = ["below", "reached"].map(|id| format!("{id}{me}_{level}"));
+                        net.variable(ids)
+                    })
+                    .collect(),
+            })
+            .collect();
+        let last: Vec<Vec<usize>> = (1..=levels)
+            .map(|level| net.variable((0..self.processes).map(|who| format!("last{level}_{who}"))))
+            .collect();
+        for (me, places) in processes.iter().enumerate() {
+            let arrives = |from: usize, at: usize| {
+                let reached = &places.reached[at];
+                Moves::default()
+                    .and(from, places.arrived[at])
+                    .and(reached[0], reached[1])
+            };
+            let mut add = |what: String, moves| {
+                net.transition(format!("process {me} {what}"), moves);
+            };
+            add("comes to level 1".into(), arrives(places.idle, 0));
+            for (at, last) in last.iter().enumerate() {
+                let level = at + 1;
+                for (who, before) in last.iter().enumerate() {
+                    let says = Moves::default()
+                        .and(places.arrived[at], places.waiting[at])
+                        .and(*before, last[me]);
+                    add(format!("is last at level {level} after {who}"), says);
+                }
+                let goes_on = || match level == levels {
+                    true => Moves::default().and(places.waiting[at], places.critical),
+                    false => arrives(places.waiting[at], level),
+                };
+                for (who, other) in last.iter().enumerate().filter(|(who, _)| *who != me) {
+                    let what = format!("goes on from level {level} as {who} is last");
+                    add(what, goes_on().if_all([*other]));
+                }
+                let others = processes.iter().enumerate().filter(|(who, _)| *who != me);
+                let below = others.map(|(_, other)| other.reached[at][0]);
+                let what = format!("goes on from level {level} as the first");
+                add(what, goes_on().if_all(below).if_all([last[me]]));
+            }
+            let leaves = Moves::default().and(places.critical, places.idle);
+            let reached = places.reached.iter();
+            let leaves = reached.fold(leaves, |leaves, reached| leaves.and(reached[1], reached[0]));
+            add("leaves".into(), leaves);
+        }
+        let critical = processes.iter().map(|places| places.critical);
+        let invariant = Formula::at_most(1, critical);
+        net.build(name, Some(invariant))
+    }
+
     fn step(state: &[u64], process: usize) -> u64 {
         get(state, process * PROCESS, 2)
     }
@@ -47,6 +117,16 @@ impl Filter {
     fn last_at(&self, level: u64) -> usize {
         self.processes * PROCESS + (level as usize - 1) * NUMBER as usize
     }
+}
+
+/// The places of a process in the model as a net, of each level from 1.
+struct ProcessPlaces {
+    idle: usize,
+    arrived: Vec<usize>,
+    waiting: Vec<usize>,
+    critical: usize,
+    /// Whether it is below a level, or has reached it.
+    reached: Vec<Vec<usize>>,
 }
 
 /// All of the state lies in one word: 7 * 5 + 6 * 3 bits at most.

@@ -1,5 +1,6 @@
 //! Models in Rust: examples of [`Model`], and what other checkers are compared on.
 
+mod as_net;
 mod bits;
 mod filter;
 mod mutual_exclusion;
@@ -8,6 +9,7 @@ mod puzzle;
 mod size;
 mod two_phase;
 
+pub use as_net::ModelNet;
 pub use filter::Filter;
 pub use mutual_exclusion::{Algorithm, MutualExclusion};
 pub use philosophers::Philosophers;
@@ -139,6 +141,18 @@ impl Named {
             Self::Filter(model) => Box::pin(part.run(model)),
             Self::Philosophers(model) => Box::pin(part.run(model)),
             Self::TwoPhase(model) => Box::pin(part.run(model)),
+        }
+    }
+
+    /// The model as a net of that name: with as many states, and as many transitions.
+    #[must_use]
+    pub fn as_net(&self, name: &str) -> ModelNet {
+        match self {
+            Self::Puzzle(model) => model.as_net(name),
+            Self::MutualExclusion(model) => model.as_net(name),
+            Self::Filter(model) => model.as_net(name),
+            Self::Philosophers(model) => model.as_net(name),
+            Self::TwoPhase(model) => model.as_net(name),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Two processes that must not be in their critical sections at the same time.
 
+use super::as_net::{ModelNet, Moves, NetBuilder};
 use super::bits::{get, set};
+use crate::formula::Formula;
 use crate::model::{Model, StateOverflow, Successors};
 
 /// How the processes exclude each other.
@@ -42,6 +44,41 @@ impl MutualExclusion {
         Self { algorithm }
     }
 
+    pub(super) fn as_net(&self, name: &str) -> ModelNet {
+        let mut net = NetBuilder::default();
+        let steps = [0, 1].map(|me| net.variable((0..=CRITICAL).map(|step| named(step, me))));
+        let flags = [0, 1].map(|me| net.variable([format!("down{me}"), format!("up{me}")]));
+        let turns = net.variable([0, 1].map(|turn| format!("turn{turn}")));
+        // Whatever a process looks at: its step, both flags, the turn.
+        for seen in 0..2 * (CRITICAL as usize + 1) * 8 {
+            let [me, own, other, turn] = [0, 1, 2, 3].map(|bit| seen >> bit & 1);
+            let step = seen as u64 >> 4;
+            let Some((next, change)) = self.next(me, step, other as u64, turn as u64) else {
+                continue;
+            };
+            let changed = |bit: usize, before: usize| match change {
+                Some((at, value)) if at == bit => value as usize,
+                _ => before,
+            };
+            let moves = Moves::default()
+                .and(steps[me][step as usize], steps[me][next as usize])
+                .and(flags[me][own], flags[me][changed(FLAG[me], own)])
+                .and(turns[turn], turns[changed(TURN, turn)])
+                .if_all([flags[1 - me][other]]);
+            let flag = |up| if up == 0 { "down" } else { "up" };
+            let id = format!(
+                "process {me} goes from {} to {}, flag {}, other flag {}, turn {turn}",
+                named(step, me),
+                named(next, me),
+                flag(own),
+                flag(other),
+            );
+            net.transition(id, moves);
+        }
+        let critical = steps.map(|places| places[CRITICAL as usize]);
+        net.build(name, Some(Formula::at_most(1, critical)))
+    }
+
     /// What a process does next: where it is then, and which bit it sets to what. `None` if it has
     /// to wait.
     fn next(&self, me: usize, step: u64, flag: u64, turn: u64) -> Option<(u64, Change)> {
@@ -73,6 +110,15 @@ impl MutualExclusion {
             (_, CRITICAL) => (IDLE, lower),
             _ => return None,
         })
+    }
+}
+
+/// The place of a step, in the model as a net.
+fn named(step: u64, process: usize) -> String {
+    match step {
+        IDLE => format!("idle{process}"),
+        CRITICAL => format!("critical{process}"),
+        _ => format!("step{step}_{process}"),
     }
 }
 

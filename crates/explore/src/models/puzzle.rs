@@ -1,5 +1,6 @@
 //! The sliding puzzle: tiles on a board with one gap, into which a tile beside it may slide.
 
+use super::as_net::{ModelNet, Moves, NetBuilder};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::model::{Model, StateOverflow, Successors};
@@ -29,6 +30,51 @@ impl Puzzle {
         Ok(Self { rows, columns })
     }
 
+    pub(super) fn as_net(&self, name: &str) -> ModelNet {
+        let mut net = NetBuilder::default();
+        let cells = self.cells();
+        let at = |cell: usize| format!("{},{}", cell / self.columns, cell % self.columns);
+        let places = (0..cells).map(|cell| {
+            // What is on a cell: tile 0 is the gap.
+            let on_cell = (0..cells).map(|tile| {
+                let is_there = tile == (cell + 1) % cells;
+                let id = match tile {
+                    0 => format!("gap@{}", at(cell)),
+                    _ => format!("{tile}@{}", at(cell)),
+                };
+                net.place(id, is_there)
+            });
+            on_cell.collect()
+        });
+        let places: Vec<Vec<usize>> = places.collect();
+        for gap in 0..cells {
+            for (_, from) in self.neighbours(gap) {
+                for tile in 1..cells {
+                    let slides = Moves::default()
+                        .and(places[from][tile], places[from][0])
+                        .and(places[gap][0], places[gap][tile]);
+                    let id = format!("tile {tile} slides from {} to {}", at(from), at(gap));
+                    net.transition(id, slides);
+                }
+            }
+        }
+        net.build(name, None)
+    }
+
+    /// The cells beside one, each with the action by which its tile comes here.
+    #[inline]
+    fn neighbours(&self, cell: usize) -> impl Iterator<Item = (u32, usize)> {
+        let (row, column) = (cell / self.columns, cell % self.columns);
+        let neighbours = [
+            (0, row > 0, cell.wrapping_sub(self.columns)),
+            (1, row + 1 < self.rows, cell + self.columns),
+            (2, column > 0, cell.wrapping_sub(1)),
+            (3, column + 1 < self.columns, cell + 1),
+        ];
+        let there = neighbours.into_iter().filter(|(_, exists, _)| *exists);
+        there.map(|(action, _, cell)| (action, cell))
+    }
+
     fn cells(&self) -> usize {
         self.rows * self.columns
     }
@@ -54,20 +100,11 @@ impl Model for Puzzle {
             .clone()
             .find(|cell| get(state, cell * CELL as usize, CELL) == 0);
         let gap = gap.unwrap_or_default();
-        let (row, column) = (gap / self.columns, gap % self.columns);
-        let neighbours = [
-            (row > 0, gap.wrapping_sub(self.columns)),
-            (row + 1 < self.rows, gap + self.columns),
-            (column > 0, gap.wrapping_sub(1)),
-            (column + 1 < self.columns, gap + 1),
-        ];
-        for (action, (exists, cell)) in neighbours.into_iter().enumerate() {
-            if exists {
-                let tile = get(state, cell * CELL as usize, CELL);
-                let next = out.push(action as u32, state);
-                set(next, gap * CELL as usize, CELL, tile);
-                set(next, cell * CELL as usize, CELL, 0);
-            }
+        for (action, cell) in self.neighbours(gap) {
+            let tile = get(state, cell * CELL as usize, CELL);
+            let next = out.push(action, state);
+            set(next, gap * CELL as usize, CELL, tile);
+            set(next, cell * CELL as usize, CELL, 0);
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! Two-phase commit, as Gray and Lamport specify it in TLA+ ("Consensus on Transaction Commit",
 //! 2006).
 
+use super::as_net::{ModelNet, Moves, NetBuilder};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
+use crate::formula::Formula;
 use crate::model::{Model, StateOverflow, Successors};
 
 /// Bits of a resource manager: its state (2), whether the transaction manager knows that it is
@@ -15,6 +17,16 @@ const WORKING: u64 = 0;
 const PREPARED: u64 = 1;
 const COMMITTED: u64 = 2;
 const ABORTED: u64 = 3;
+
+/// What they are called.
+const STATES: [&str; 4] = ["working", "prepared", "committed", "aborted"];
+/// What a resource manager does, or what is done with its message.
+const KINDS: [&str; 4] = [
+    "is known to be prepared",
+    "prepares",
+    "aborts by itself",
+    "receives the decision",
+];
 
 /// The transaction manager's state; a decision is also the message that says so, which stays in the
 /// network.
@@ -39,6 +51,63 @@ impl TwoPhase {
     pub fn new(managers: usize, broken: bool) -> Result<Self, SizeError> {
         check_size("the number of resource managers", managers, 1, 1000)?;
         Ok(Self { managers, broken })
+    }
+
+    pub(super) fn as_net(&self, name: &str) -> ModelNet {
+        let mut net = NetBuilder::default();
+        let decision = ["undecided", "commit", "abort"].map(String::from);
+        let decision = net.variable(decision);
+        let undecided = decision[UNDECIDED as usize];
+        let managers = (0..self.managers).map(|manager| {
+            let states = STATES.map(|state| format!("{state}{manager}"));
+            (
+                net.variable(states),
+                net.variable(["unknown", "known"].map(|id| format!("{id}{manager}"))),
+                net.place(format!("sent{manager}"), false),
+            )
+        });
+        let managers: Vec<_> = managers.collect();
+        let known = managers.iter().map(|(_, known, _)| known[1]);
+        let commits = match self.broken {
+            true => Moves::default(),
+            false => Moves::default().if_all(known),
+        };
+        let commits = commits.and(undecided, decision[1]);
+        net.transition("the transaction manager commits", commits);
+        let aborts = Moves::default().and(undecided, decision[2]);
+        net.transition("the transaction manager aborts", aborts);
+        for (manager, (states, known, sent)) in managers.iter().enumerate() {
+            let mut add = |what: &str, moves| {
+                net.transition(format!("resource manager {manager} {what}"), moves);
+            };
+            for (before, what) in [
+                (known[0], KINDS[0]),
+                (known[1], "is still known to be prepared"),
+            ] {
+                let learns = Moves::default().and(before, known[1]);
+                add(what, learns.if_all([undecided, *sent]));
+            }
+            let [working, prepared] = [WORKING, PREPARED].map(|state| states[state as usize]);
+            add(
+                KINDS[1],
+                Moves::default().and(working, prepared).and_put(*sent),
+            );
+            let aborted = states[ABORTED as usize];
+            add(KINDS[2], Moves::default().and(working, aborted));
+            for (before, name) in states.iter().zip(STATES) {
+                for (decided, after) in [(decision[1], COMMITTED), (decision[2], ABORTED)] {
+                    let receives = Moves::default().and(*before, states[after as usize]);
+                    let what = format!("{}, {name} before: {}", KINDS[3], STATES[after as usize]);
+                    add(&what, receives.if_all([decided]));
+                }
+            }
+        }
+        let none = |state: u64| {
+            let places = managers.iter().map(|(states, ..)| states[state as usize]);
+            Formula::at_most(0, places)
+        };
+        let invariant = none(COMMITTED).or(none(ABORTED));
+        net.build(name, Some(invariant))
     }
 
     fn decision_at(&self) -> usize {
@@ -89,23 +158,16 @@ impl Model for TwoPhase {
     }
 
     fn action(&self, action: u32) -> String {
-        let kinds = [
-            "is known to be prepared",
-            "prepares",
-            "aborts by itself",
-            "receives the decision",
-        ];
         match action.checked_sub(2) {
-            Some(kind) => format!("resource manager {} {}", kind / 4, kinds[kind as usize % 4]),
+            Some(kind) => format!("resource manager {} {}", kind / 4, KINDS[kind as usize % 4]),
             None if action == 0 => "the transaction manager commits".into(),
             None => "the transaction manager aborts".into(),
         }
     }
 
     fn show(&self, state: &[u64]) -> String {
-        let names = ["working", "prepared", "committed", "aborted"];
         let managers =
-            (0..self.managers).map(|manager| names[get(state, manager * MANAGER, 2) as usize]);
+            (0..self.managers).map(|manager| STATES[get(state, manager * MANAGER, 2) as usize]);
         managers.collect::<Vec<_>>().join(", ")
     }
 }

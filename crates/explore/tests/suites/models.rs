@@ -3,8 +3,9 @@
 use crate::oracle;
 use farslot_explore::explicit::{Options, Progress};
 use farslot_explore::models::{
-    Algorithm, Filter, MutualExclusion, NameError, Named, NamedExplored, TwoPhase,
+    Algorithm, Filter, ModelNet, MutualExclusion, NameError, Named, NamedExplored, TwoPhase,
 };
+use farslot_explore::symbolic::{SymbolicOptions, explore_symbolically};
 
 fn explored(name: &str, threads: usize) -> NamedExplored {
     let options = Options {
@@ -32,6 +33,57 @@ fn models_have_the_known_numbers_of_states() {
                 "{name}: {explored:?}"
             );
         }
+    }
+}
+
+/// Symbolic exploration finds what explicit exploration finds, and paths of the same length.
+#[test]
+fn models_as_nets_have_the_same_numbers() {
+    for name in [
+        "puzzle:2x2",
+        "puzzle:1x5",
+        "puzzle:2x3",
+        "puzzle:4x1",
+        "peterson",
+        "peterson-broken",
+        "peterson:2",
+        "peterson:3",
+        "dekker",
+        "dekker-broken",
+        "philosophers:2",
+        "philosophers:3",
+        "philosophers:7",
+        "2pc:1",
+        "2pc:3",
+        "2pc:5",
+        "2pc-broken:1",
+        "2pc-broken:3",
+    ] {
+        let NamedExplored { explored, trace } = explored(name, 1);
+        let ModelNet { net, invariant } = name.parse::<Named>().unwrap().as_net(name);
+        let (options, progress) = (SymbolicOptions::default(), Progress::default());
+        let found = explore_symbolically(&net, invariant.as_ref(), &options, &progress).unwrap();
+        let path = found.violation.map(|violation| violation.path.unwrap());
+        assert_eq!(
+            path.map(|path| path.len()),
+            trace.map(|trace| trace.len()),
+            "{name}"
+        );
+        assert_eq!(found.tokens.in_place, 1, "{name}");
+        // Explicit exploration ends at a violation.
+        let plain = oracle::explore(&net, usize::MAX).unwrap();
+        if explored.violation.is_none() {
+            assert_eq!(plain.states, explored.states, "{name}");
+            assert_eq!(plain.transitions, explored.transitions, "{name}");
+            assert_eq!(plain.deadlocks, explored.deadlocks, "{name}");
+            assert_eq!(plain.depth, explored.depth, "{name}");
+        }
+        assert_eq!(found.states, plain.states.into(), "{name}");
+        assert_eq!(found.transitions, plain.transitions.into(), "{name}");
+        assert_eq!(found.deadlocks, plain.deadlocks.into(), "{name}");
+        let ids = net.transitions().iter().map(|transition| &transition.id);
+        let different: std::collections::HashSet<&String> = ids.collect();
+        assert_eq!(different.len(), net.transitions().len(), "{name}");
     }
 }
 

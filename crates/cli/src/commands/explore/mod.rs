@@ -6,7 +6,7 @@ mod subject;
 
 use farslot_explore::explicit::{self, Options, Progress};
 use farslot_explore::formula::Formula;
-use farslot_explore::models::{Named, steps_as_text};
+use farslot_explore::models::{ModelNet, Named, steps_as_text};
 use farslot_explore::net::Net;
 use farslot_explore::report::Report;
 use farslot_explore::symbolic::{
@@ -156,14 +156,15 @@ fn explore_named(args: &Args) -> Result<Option<ExplorationOutcome>> {
         Ok(model) => model,
         Err(error) => return Err(Failure::Usage(format!("{error}"))),
     };
-    if args.symbolic {
-        return usage("--symbolic");
-    }
     if args.invariant.is_some() {
         return usage("--invariant");
     }
     if args.reach.is_some() {
         return usage("--reach");
+    }
+    if args.symbolic {
+        let ModelNet { net, invariant } = model.as_net(&args.model);
+        return explore_diagrams(args, &net, invariant.as_ref());
     }
     if args.ranks.are_given() {
         return explore_together(args, ExplorationSubject::Named(args.model.clone(), model));
