@@ -40,6 +40,7 @@ mod sample;
 mod split;
 pub mod symbolic;
 mod terms;
+mod variables;
 
 pub use error::{ExploreError, RankError, TokenLimit};
 pub use terms::Terms;

@@ -1,10 +1,11 @@
-//! An order of a net's places in which those of a transition are near each other.
+//! An order of a net's places, or variables, in which those of a transition are near each other.
 //!
 //! FORCE (Aloul, Markov and Sakallah, GLSVLSI 2003): every transition pulls its places towards
 //! their centre of gravity, until the order settles. It finds local minima, so it starts from
 //! several orders, of which the result with the smallest sum of spans is taken.
 
 use crate::net::Net;
+use crate::variables::Variables;
 use std::collections::VecDeque;
 
 /// Rounds from one start, at most, and rounds without gain after which it ends.
@@ -16,20 +17,20 @@ const MOST_VISITS: usize = 50_000_000;
 /// The places of a net in one order that is likely good.
 #[must_use]
 pub fn places_in_order(net: &Net) -> Vec<usize> {
-    orders(net).swap_remove(0)
+    orders(net, &Variables::single(net)).swap_remove(0)
 }
 
-/// Several orders of a net's places, different from each other, the likely best first. Which one is
-/// best for decision diagrams only trying them tells.
-#[must_use]
-pub fn orders(net: &Net) -> Vec<Vec<usize>> {
+/// Several orders of a net's variables, different from each other, the likely best first. Which one
+/// is best for decision diagrams only trying them tells.
+pub(crate) fn orders(net: &Net, variables: &Variables) -> Vec<Vec<usize>> {
     let mut visits_left = MOST_VISITS;
-    let as_written: Vec<usize> = (0..net.places().len()).collect();
+    let mut as_written: Vec<usize> = (0..variables.len()).collect();
+    as_written.sort_by_key(|&variable| variables.places(variable)[0]);
     let mut orders: Vec<Vec<usize>> = Vec::new();
     // Places that change together belong together, more than those that a transition only looks at.
     for only_changed in [true, false] {
-        let edges = edges(net, only_changed);
-        let of_place = edges_of_places(&edges, net.places().len());
+        let edges = edges(net, variables, only_changed);
+        let of_place = edges_of_places(&edges, variables.len());
         let walked = breadth_first(&edges, &of_place, 0);
         // From the place that is farthest from the first one, as Cuthill and McKee start.
         let far = walked.last().copied().unwrap_or_default();
@@ -42,7 +43,7 @@ pub fn orders(net: &Net) -> Vec<Vec<usize>> {
         let (_, order) = best.unwrap_or_default();
         orders.extend(both_ways(order, &edges));
     }
-    orders.extend(both_ways(as_written, &edges(net, false)));
+    orders.extend(both_ways(as_written, &edges(net, variables, false)));
     let mut distinct: Vec<Vec<usize>> = Vec::new();
     for order in orders {
         if !distinct.contains(&order) {
@@ -52,12 +53,12 @@ pub fn orders(net: &Net) -> Vec<Vec<usize>> {
     distinct
 }
 
-/// The places of each transition, or those that it changes.
-fn edges(net: &Net, only_changed: bool) -> Vec<Vec<usize>> {
+/// The variables of each transition, or those that it changes.
+fn edges(net: &Net, variables: &Variables, only_changed: bool) -> Vec<Vec<usize>> {
     let places = net.transitions().iter().map(|transition| {
-        let effects = transition.effects().into_iter();
+        let effects = variables.effects(transition).into_iter();
         let effects = effects.filter(|effect| !only_changed || effect.change != 0);
-        effects.map(|effect| effect.place).collect::<Vec<_>>()
+        effects.map(|effect| effect.variable).collect::<Vec<_>>()
     });
     places.filter(|places| places.len() > 1).collect()
 }

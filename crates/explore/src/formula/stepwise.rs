@@ -1,16 +1,43 @@
-//! A formula over a marking whose places are told one after the other: what is known of it so far,
+//! A formula over a marking that is told level by level, a place or a few at a time: what is known of it so far,
 //! in as few different values as will do to go on.
 
 use super::{Comparison, Formula, Node, Sum};
 use std::collections::BTreeMap;
 
-/// A formula, and the order in which places are told.
+/// A formula, and the levels by which a marking is told.
 #[derive(Debug)]
 pub(crate) struct Stepwise {
     /// The formula and its parts, each before its own parts.
     parts: Vec<Part>,
-    /// By level: the comparisons in whose sums its place is, and its factor there.
-    factors: Vec<Vec<(usize, i128)>>,
+    /// By level: the comparisons in whose sums it is, and how.
+    terms: Vec<Vec<(usize, Term)>>,
+}
+
+/// What a level adds to a sum.
+#[derive(Debug)]
+enum Term {
+    /// For each token of its place.
+    Factor(i128),
+    /// By which of its places has the token.
+    Values(Vec<i128>),
+}
+
+impl Term {
+    fn of(&self, value: u32) -> i128 {
+        match self {
+            // No text is long enough for factors whose sum is above 2^94.
+            Self::Factor(factor) => factor.saturating_mul(value.into()),
+            Self::Values(values) => values.get(value as usize).copied().unwrap_or_default(),
+        }
+    }
+
+    fn has(&self, sign: i128) -> bool {
+        let values = match self {
+            Self::Factor(factor) => std::slice::from_ref(factor),
+            Self::Values(values) => values,
+        };
+        values.iter().any(|value| value.signum() == sign)
+    }
 }
 
 #[derive(Debug)]
@@ -33,7 +60,7 @@ enum Kind {
 struct Linear {
     comparison: Comparison,
     constant: i128,
-    /// The levels from which on no place adds to the sum, and none takes from it.
+    /// The levels from which on nothing adds to the sum, and nothing takes from it.
     adds_before: usize,
     takes_before: usize,
 }
@@ -98,26 +125,33 @@ impl Partial {
 }
 
 impl Stepwise {
-    /// `order` has the place that is told at each level.
-    pub(crate) fn new(formula: &Formula, order: &[usize]) -> Self {
-        let mut level_of = vec![0; order.len()];
-        for (level, &place) in order.iter().enumerate() {
-            level_of[place] = level;
+    /// `levels` has the places that are told at each: one, by its tokens, or several of which
+    /// exactly one has a token, by the position of that one.
+    pub(crate) fn new<'n>(formula: &Formula, levels: impl Iterator<Item = &'n [usize]>) -> Self {
+        let levels: Vec<&[usize]> = levels.collect();
+        let mut level_of = vec![(0, 0); levels.iter().map(|places| places.len()).sum()];
+        for (level, places) in levels.iter().enumerate() {
+            for (position, &place) in places.iter().enumerate() {
+                level_of[place] = (level, position);
+            }
         }
         let mut stepwise = Self {
             parts: Vec::new(),
-            factors: vec![Vec::new(); order.len()],
+            terms: levels.iter().map(|_| Vec::new()).collect(),
         };
-        stepwise.add(&formula.0, &level_of);
+        stepwise.add(&formula.0, &levels, &level_of);
         stepwise
     }
 
-    fn add(&mut self, node: &Node, level_of: &[usize]) {
+    fn add(&mut self, node: &Node, levels: &[&[usize]], level_of: &[(usize, usize)]) {
         let number = self.parts.len();
         let (kind, parts) = match node {
             Node::Compare(left, comparison, right) => {
-                let linear = self.linear(left, *comparison, right, level_of);
-                (Kind::Compare(linear), &[][..])
+                let terms = terms([left, right], levels, level_of);
+                (
+                    Kind::Compare(self.linear(left, *comparison, right, terms)),
+                    &[][..],
+                )
             }
             Node::And(parts) => (Kind::And, &parts[..]),
             Node::Or(parts) => (Kind::Or, &parts[..]),
@@ -125,7 +159,7 @@ impl Stepwise {
         };
         self.parts.push(Part { kind, end: 0 });
         for part in parts {
-            self.add(part, level_of);
+            self.add(part, levels, level_of);
         }
         self.parts[number].end = self.parts.len();
     }
@@ -136,18 +170,11 @@ impl Stepwise {
         left: &Sum,
         comparison: Comparison,
         right: &Sum,
-        level_of: &[usize],
+        terms: BTreeMap<usize, Term>,
     ) -> Linear {
-        let number = self.parts.len();
-        let mut factors: BTreeMap<usize, i128> = BTreeMap::new();
-        for (sum, sign) in [(left, 1), (right, -1)] {
-            for &(place, factor) in &sum.places {
-                *factors.entry(level_of[place]).or_default() += sign * i128::from(factor);
-            }
-        }
         let behind = |sign: i128| {
-            let mut last = factors.iter().rev();
-            let last = last.find(|(_, factor)| factor.signum() == sign);
+            let mut last = terms.iter().rev();
+            let last = last.find(|(_, term)| term.has(sign));
             last.map_or(0, |(level, _)| level + 1)
         };
         let linear = Linear {
@@ -156,8 +183,11 @@ impl Stepwise {
             adds_before: behind(1),
             takes_before: behind(-1),
         };
-        for (level, factor) in factors.into_iter().filter(|(_, factor)| *factor != 0) {
-            self.factors[level].push((number, factor));
+        let number = self.parts.len();
+        for (level, term) in terms {
+            if term.has(1) || term.has(-1) {
+                self.terms[level].push((number, term));
+            }
         }
         linear
     }
@@ -174,21 +204,20 @@ impl Stepwise {
         Partial(known)
     }
 
-    /// Whether the place of this level is in a comparison.
+    /// Whether a place of this level is in a comparison.
     pub(crate) fn asks(&self, level: usize) -> bool {
-        !self.factors[level].is_empty()
+        !self.terms[level].is_empty()
     }
 
-    /// What is known once the place of `level` is told to have so many tokens.
-    pub(crate) fn told(&self, before: &Partial, level: usize, tokens: u32) -> Partial {
+    /// What is known once the value of `level` is told.
+    pub(crate) fn told(&self, before: &Partial, level: usize, value: u32) -> Partial {
         let mut known = before.0.clone();
-        for &(number, factor) in &self.factors[level] {
+        for (number, term) in &self.terms[level] {
             if let (Known::Open(sum), Kind::Compare(linear)) =
-                (known[number], &self.parts[number].kind)
+                (known[*number], &self.parts[*number].kind)
             {
-                // No text is long enough for factors whose sum is above 2^94.
-                let sum = sum.saturating_add(factor * i128::from(tokens));
-                known[number] = linear.known(sum, level + 1);
+                let sum = sum.saturating_add(term.of(value));
+                known[*number] = linear.known(sum, level + 1);
             }
         }
         self.settle(0, &mut known);
@@ -229,6 +258,30 @@ impl Stepwise {
     }
 }
 
+/// What each level adds to the difference of two sums.
+fn terms(
+    sums: [&Sum; 2],
+    levels: &[&[usize]],
+    level_of: &[(usize, usize)],
+) -> BTreeMap<usize, Term> {
+    let mut terms = BTreeMap::new();
+    for (sum, sign) in sums.into_iter().zip([1, -1]) {
+        for &(place, factor) in &sum.places {
+            let (level, position) = level_of[place];
+            let places = levels[level].len();
+            let term = terms.entry(level).or_insert_with(|| match places {
+                1 => Term::Factor(0),
+                _ => Term::Values(vec![0; places]),
+            });
+            *match term {
+                Term::Factor(sum) => sum,
+                Term::Values(sums) => &mut sums[position],
+            } += sign * i128::from(factor);
+        }
+    }
+    terms
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +311,8 @@ mod tests {
         ] {
             let formula = Formula::parse(text, &net).unwrap();
             for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-                let stepwise = Stepwise::new(&formula, &order);
+                let levels = order.iter().map(std::slice::from_ref);
+                let stepwise = Stepwise::new(&formula, levels);
                 for number in 0..64_u32 {
                     let tokens = [number % 4, number / 4 % 4, number / 16];
                     let holds = formula.holds(&|place| u64::from(tokens[place]));
@@ -274,10 +328,40 @@ mod tests {
     }
 
     #[test]
+    fn places_of_which_one_has_a_token_are_told_by_its_position() {
+        let net = net();
+        for text in [
+            "2*a + c = 3",
+            "a = b + c",
+            "a < b or c > 2*b",
+            "not (a + b >= c)",
+        ] {
+            let formula = Formula::parse(text, &net).unwrap();
+            for levels in [[&[0, 1][..], &[2]], [&[2], &[1, 0]]] {
+                let stepwise = Stepwise::new(&formula, levels.into_iter());
+                for number in 0..8_u32 {
+                    let (marked, tokens) = (number % 2, number / 2);
+                    let mut marking = [0, 0, u64::from(tokens)];
+                    let mut partial = stepwise.start();
+                    for (level, places) in levels.into_iter().enumerate() {
+                        let value = if places.len() > 1 { marked } else { tokens };
+                        partial = stepwise.told(&partial, level, value);
+                        if places.len() > 1 {
+                            marking[places[marked as usize]] = 1;
+                        }
+                    }
+                    let holds = formula.holds(&|place| marking[place]);
+                    assert_eq!(partial.holds(), Some(holds), "{text} {marking:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_does_not_matter_any_more_is_not_told_apart() {
         let net = net();
         let formula = Formula::parse("a = 1 and b + 2*c = 5 or a + b + c > 2", &net).unwrap();
-        let stepwise = Stepwise::new(&formula, &[0, 1, 2]);
+        let stepwise = Stepwise::new(&formula, [0, 1, 2].iter().map(std::slice::from_ref));
         let mut chance = SplitMix::new(1);
         let many = (0..1000).map(|_| {
             let mut partial = stepwise.start();

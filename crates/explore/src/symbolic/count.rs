@@ -70,7 +70,7 @@ impl Counts {
     /// In how many markings a transition is enabled: only the levels between its first and last
     /// need are looked at.
     fn enabled(&self, saturation: &Saturation<'_>, effects: &[LevelEffect]) -> BigUint {
-        let needs = effects.iter().filter(|effect| effect.needs > 0);
+        let needs = effects.iter().filter(|effect| effect.is_need());
         let needs: Vec<LevelEffect> = needs.copied().collect();
         let (Some(first), Some(last)) = (needs.first(), needs.last()) else {
             return self.states();
@@ -78,12 +78,11 @@ impl Counts {
         let mut enabled: HashMap<u32, BigUint> = HashMap::new();
         for level in (first.level..=last.level).rev() {
             let here = needs.iter().find(|need| need.level == level);
-            let least = here.map_or(0, |need| need.needs);
             let counted = self.above[level].keys().map(|&list| {
                 let branches = saturation
                     .nodes()
                     .list(list)
-                    .filter(|branch| branch.0 >= least);
+                    .filter(|branch| here.is_none_or(|need| need.allows(branch.0)));
                 let counts = branches.filter_map(|(_, down)| {
                     let below = if level == last.level {
                         &self.below
@@ -103,12 +102,14 @@ impl Counts {
     pub(super) fn tokens(&self, saturation: &Saturation<'_>) -> Tokens {
         let mut in_place = 0;
         let mut most: HashMap<u32, u64> = HashMap::from([(END, 0)]);
-        for lists in self.above.iter().rev() {
+        for (level, lists) in self.above.iter().enumerate().rev() {
+            let is_group = saturation.is_group(level);
             for &list in lists.keys() {
                 let branches = saturation.nodes().list(list);
                 let sums = branches.map(|(value, down)| {
-                    in_place = in_place.max(u64::from(value));
-                    u64::from(value) + most[&down]
+                    let tokens = if is_group { 1 } else { u64::from(value) };
+                    in_place = in_place.max(tokens);
+                    tokens + most[&down]
                 });
                 let sum = sums.max().unwrap_or_default();
                 most.insert(list, sum);

@@ -82,10 +82,9 @@ fn path_to(saturation: &Saturation<'_>, layers: &[u32], violation: Vec<u32>) -> 
         let transitions = saturation.effects().iter().enumerate();
         let mut before = transitions.filter_map(|(transition, effects)| {
             let before = |effect: &LevelEffect| {
-                let tokens = i64::from(marking[effect.level]) - effect.change;
-                u32::try_from(tokens)
-                    .ok()
-                    .filter(|tokens| *tokens >= effect.needs)
+                let value = i64::from(marking[effect.level]) - effect.change;
+                let value = u32::try_from(value).ok();
+                value.filter(|value| effect.allows(*value))
             };
             let tokens: Option<Vec<u32>> = effects.iter().map(before).collect();
             let mut before = marking.clone();

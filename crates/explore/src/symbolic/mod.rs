@@ -1,8 +1,9 @@
 //! Symbolic exploration of nets: sets of markings as list decision diagrams, by saturation.
 //!
-//! A set of markings is a diagram with one level a place. A node is a triple (value, down, right):
-//! markings whose next place has `value` tokens go on `down`, others `right`, in ascending order of
-//! values. Equal nodes are one: the unique table is find-or-put over the nodes (paper 002, section
+//! A set of markings is a diagram with one level a variable: a place with its tokens, or places of
+//! which exactly one always has a token, with the position of that one. A node is a triple (value,
+//! down, right): markings whose next variable has this value go on `down`, others `right`, in
+//! ascending order of values. Equal nodes are one: the unique table is find-or-put over the nodes (paper 002, section
 //! 1: "distributed symbolic verification, which only requires a find-or-put operation").
 //!
 //! Saturation (Ciardo, Luettgen and Siminiscu, TACAS 2001) works from the last level up: a node is
@@ -40,6 +41,7 @@ use crate::formula::Formula;
 use crate::growth;
 use crate::net::Net;
 use crate::order::orders;
+use crate::variables::Variables;
 
 /// Explores a net symbolically, by threads of this process. Where a condition is given, a marking
 /// that violates it is looked for, and a shortest path to that: after all markings are found, or,
@@ -77,8 +79,9 @@ pub fn explore_symbolically_together(
     if condition.is_none() {
         growth::check(net)?;
     }
-    let orders = orders(net);
-    workers::run(net, condition, &orders, memory, progress)
+    let variables = Variables::of(net);
+    let orders = orders(net, &variables);
+    workers::run(net, condition, (&variables, &orders), memory, progress)
 }
 
 #[cfg(test)]
@@ -112,6 +115,7 @@ mod tests {
     fn collecting_garbage_changes_no_number() {
         let net = ring(10, 8);
         let order: Vec<usize> = (0..10).collect();
+        let variables = Variables::single(&net);
         let progress = Progress::default();
         let limits = DiagramLimits {
             memory: 1 << 30,
@@ -121,7 +125,7 @@ mod tests {
         };
         let memory = SharedMemory::alone(&SymbolicOptions::default()).unwrap();
         let nodes = memory.nodes(0, limits).unwrap();
-        let mut saturation = Saturation::new(&net, &order, nodes, &progress);
+        let mut saturation = Saturation::new(&net, &variables, &order, nodes, &progress);
         let reached = saturation.reachable().unwrap();
         assert!(saturation.nodes().collections() > 0);
         let counts = count::Counts::of(&saturation, reached);
@@ -174,10 +178,11 @@ mod tests {
             let net = growing(40, by_two);
             // No walk comes that far.
             assert!(growth::check(&net).is_ok() && growth::check_far(&net).is_ok());
-            let ends = orders(&net).into_iter().map(|order| {
+            let variables = Variables::single(&net);
+            let ends = orders(&net, &variables).into_iter().map(|order| {
                 let memory = SharedMemory::alone(&SymbolicOptions::default()).unwrap();
                 let nodes = memory.nodes(0, limits).unwrap();
-                let mut saturation = Saturation::new(&net, &order, nodes, &progress);
+                let mut saturation = Saturation::new(&net, &variables, &order, nodes, &progress);
                 let end = saturation.reachable();
                 let steps = saturation.nodes().steps();
                 println!("by two: {by_two}, {steps} steps: {end:?}");

@@ -6,6 +6,7 @@ use super::nodes::{Branch, DiagramNodes, EMPTY, END, Halt};
 use crate::error::{ExploreError, TokenLimit};
 use crate::explicit::Progress;
 use crate::net::Net;
+use crate::variables::Variables;
 
 /// Different numbers of tokens in one place, at most.
 const MOST_VALUES: usize = 1 << 24;
@@ -23,13 +24,29 @@ const MOVED: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LevelEffect {
     pub(super) level: usize,
-    pub(super) needs: u32,
+    /// The values with which the transition is enabled.
+    pub(super) least: u32,
+    pub(super) most: u32,
     pub(super) change: i64,
+}
+
+impl LevelEffect {
+    /// Whether a value allows the transition.
+    #[inline]
+    pub(super) fn allows(&self, value: u32) -> bool {
+        (self.least..=self.most).contains(&value)
+    }
+
+    /// Whether some value does not.
+    pub(super) fn is_need(&self) -> bool {
+        self.least > 0 || self.most < u32::MAX
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Saturation<'n> {
     net: &'n Net,
+    variables: &'n Variables,
     order: &'n [usize],
     nodes: DiagramNodes,
     /// Each transition's effects, from its first level down.
@@ -48,24 +65,27 @@ pub(super) struct Saturation<'n> {
 }
 
 impl<'n> Saturation<'n> {
-    /// `order` has the place of each level.
+    /// `order` has the variable of each level.
     pub(super) fn new(
         net: &'n Net,
+        variables: &'n Variables,
         order: &'n [usize],
         nodes: DiagramNodes,
         progress: &'n Progress,
     ) -> Self {
         let mut level_of = vec![0; order.len()];
-        for (level, &place) in order.iter().enumerate() {
-            level_of[place] = level;
+        for (level, &variable) in order.iter().enumerate() {
+            level_of[variable] = level;
         }
         let mut beginning = vec![Vec::new(); order.len()];
         let mut effects = Vec::with_capacity(net.transitions().len());
         let mut growing = Vec::with_capacity(net.transitions().len());
         for (number, transition) in net.transitions().iter().enumerate() {
-            let here = transition.effects().into_iter().map(|effect| LevelEffect {
-                level: level_of[effect.place],
-                needs: effect.needs,
+            let here = variables.effects(transition).into_iter();
+            let here = here.map(|effect| LevelEffect {
+                level: level_of[effect.variable],
+                least: effect.least,
+                most: effect.most,
                 change: effect.change,
             });
             let mut here: Vec<LevelEffect> = here.collect();
@@ -73,14 +93,21 @@ impl<'n> Saturation<'n> {
             if here.iter().any(|effect| effect.change != 0) {
                 beginning[here[0].level].push(number as u32);
             }
-            let takes_none = here.iter().all(|effect| effect.change >= 0);
-            let mut brings = here.iter().filter(|effect| effect.change > 0);
+            // What is taken from a place of a group is no less of the group's value.
+            let is_own = |effect: &&LevelEffect| !variables.is_group(order[effect.level]);
+            let takes_none = here.iter().all(|effect| match is_own(&effect) {
+                true => effect.change >= 0,
+                false => effect.change == 0,
+            });
+            let own = here.iter().filter(is_own);
+            let mut brings = own.filter(|effect| effect.change > 0);
             let brings = brings.next().filter(|_| takes_none);
             growing.push(brings.map(|effect| effect.level));
             effects.push(here);
         }
         Self {
             net,
+            variables,
             order,
             nodes,
             effects,
@@ -104,9 +131,29 @@ impl<'n> Saturation<'n> {
         &mut self.nodes
     }
 
-    /// The most tokens that firings have led to, and their place.
+    /// The most tokens that firings have led to, and their place, where that is in no group.
     pub(super) fn most(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
-        self.order.iter().copied().zip(self.most.iter().copied())
+        let levels = self.order.iter().zip(self.most.iter());
+        let own = levels.filter(|(variable, _)| !self.variables.is_group(**variable));
+        own.map(|(variable, most)| (self.variables.places(*variable)[0], *most))
+    }
+
+    /// The places of each level: one, whose tokens are its value, or several, of which the value
+    /// says which one has a token.
+    pub(super) fn places(&self) -> impl Iterator<Item = &'n [usize]> + use<'n> {
+        let (order, variables) = (self.order, self.variables);
+        order.iter().map(|variable| variables.places(*variable))
+    }
+
+    /// Whether a level's value says which of several places has a token.
+    pub(super) fn is_group(&self, level: usize) -> bool {
+        self.variables.is_group(self.order[level])
+    }
+
+    /// The tokens of each place, from the value of each level.
+    pub(super) fn marking(&self, values: &[u32]) -> Vec<u32> {
+        let values = self.order.iter().copied().zip(values.iter().copied());
+        self.variables.marking(values)
     }
 
     /// The nodes, for an exploration with another order of the places.
@@ -155,11 +202,6 @@ impl<'n> Saturation<'n> {
         None
     }
 
-    /// The place of each level.
-    pub(super) fn order(&self) -> &'n [usize] {
-        self.order
-    }
-
     pub(super) fn effects(&self) -> &[Vec<LevelEffect>] {
         &self.effects
     }
@@ -168,19 +210,20 @@ impl<'n> Saturation<'n> {
         self.nodes.bytes()
     }
 
-    /// The initial tokens at each level.
+    /// The initial value of each level.
     pub(super) fn initial(&self) -> Vec<u32> {
-        let initial = self.net.initial();
-        self.order.iter().map(|&place| initial[place]).collect()
+        let initial = self.variables.initial(self.net);
+        let order = self.order.iter();
+        order.map(|&variable| initial[variable]).collect()
     }
 
     /// The diagram of all reachable markings.
     pub(super) fn reachable(&mut self) -> Result<u32, Halt> {
         let mut below = END;
-        for (level, tokens) in self.initial().into_iter().enumerate().rev() {
+        for (level, value) in self.initial().into_iter().enumerate().rev() {
             self.outermost = Some(level);
             self.nodes.hold(1)?;
-            below = self.saturated(vec![(tokens, below)], level)?;
+            below = self.saturated(vec![(value, below)], level)?;
             self.outermost = None;
             self.progress
                 .at_level((self.levels() - level) as u64, self.bytes());
@@ -238,47 +281,40 @@ impl<'n> Saturation<'n> {
         let effect = self.effects[transition as usize][0];
         let mut changed = false;
         let mut at = if effect.change > 0 {
-            0
+            branches.partition_point(|(value, _)| *value < effect.least)
         } else {
-            branches.len() - 1
+            let behind = branches.partition_point(|(value, _)| *value <= effect.most);
+            behind.wrapping_sub(1)
         };
-        loop {
+        while let Some(&(value, down)) = branches.get(at).filter(|(at, _)| effect.allows(*at)) {
             self.nodes.pass(1)?;
-            let (value, down) = branches[at];
-            if value >= effect.needs {
-                let below = self.fire(transition, 1, down, level + 1)?;
-                if self.outermost == Some(level) && self.nodes.is_due() {
-                    let lists = branches.iter().map(|branch| branch.1).chain([below]);
-                    self.nodes.collect(&lists.collect::<Vec<_>>())?;
-                }
-                if below != EMPTY {
-                    let is_longest = branches.len() >= LONG
-                        && branches.len().is_power_of_two()
-                        && at + 1 == branches.len();
-                    self.check_growth(transition, [down, below], is_longest)?;
-                    let value = self.changed(value, effect, level)?;
-                    let new = self.join(branches, value, below, level)?;
-                    changed |= new;
-                    if new && effect.change == 0 {
-                        continue;
-                    }
+            let below = self.fire(transition, 1, down, level + 1)?;
+            if self.outermost == Some(level) && self.nodes.is_due() {
+                let lists = branches.iter().map(|branch| branch.1).chain([below]);
+                self.nodes.collect(&lists.collect::<Vec<_>>())?;
+            }
+            if below != EMPTY {
+                let is_longest = branches.len() >= LONG
+                    && branches.len().is_power_of_two()
+                    && at + 1 == branches.len();
+                self.check_growth(transition, [down, below], is_longest)?;
+                let value = self.changed(value, effect, level)?;
+                let new = self.join(branches, value, below, level)?;
+                changed |= new;
+                if new && effect.change == 0 {
+                    continue;
                 }
             }
             // A new branch is behind this one, in the direction of the pass, unless it is at this
             // place.
             let here = branches.binary_search_by_key(&value, |branch| branch.0);
             at = here.unwrap_or_else(|at| at);
-            if effect.change > 0 {
-                at += 1;
-                if at == branches.len() {
-                    return Ok(changed);
-                }
-            } else if at == 0 {
-                return Ok(changed);
-            } else {
-                at -= 1;
-            }
+            at = match effect.change > 0 {
+                true => at + 1,
+                false => at.wrapping_sub(1),
+            };
         }
+        Ok(changed)
     }
 
     /// Fails where a firing, at its first level and in all markings of a node, shows that a place
@@ -294,7 +330,7 @@ impl<'n> Saturation<'n> {
         let effect = self.effects[transition as usize][0];
         let grown = match self.growing[transition as usize] {
             Some(level) => Some(level),
-            None if effect.change <= 0 => None,
+            None if effect.change <= 0 || effect.most < u32::MAX => None,
             None if before == after => Some(effect.level),
             None if is_longest => {
                 let both = self
@@ -352,7 +388,7 @@ impl<'n> Saturation<'n> {
         }
         let mut branches: Vec<Branch> = self.nodes.list(node).collect();
         if level == effect.level {
-            branches.retain(|(value, _)| *value >= effect.needs);
+            branches.retain(|(value, _)| effect.allows(*value));
         }
         self.nodes.pass(branches.len())?;
         self.nodes.hold(branches.len())?;
@@ -404,7 +440,7 @@ impl<'n> Saturation<'n> {
         }
         let mut branches: Vec<Branch> = self.nodes.list(node).collect();
         if level == effect.level {
-            branches.retain(|(value, _)| *value >= effect.needs);
+            branches.retain(|(value, _)| effect.allows(*value));
         }
         self.nodes.pass(branches.len())?;
         let held = branches.len();
@@ -436,9 +472,10 @@ impl<'n> Saturation<'n> {
         ExploreError::AboveLimit { place, limit }
     }
 
-    /// The id of a level's place.
+    /// The id of a level's place, or of its first one.
     fn place(&self, level: usize) -> String {
-        self.net.places()[self.order[level]].id.clone()
+        let place = self.variables.places(self.order[level])[0];
+        self.net.places()[place].id.clone()
     }
 
     /// Of the markings of a diagram, those in which no transition is enabled.
@@ -463,7 +500,7 @@ impl<'n> Saturation<'n> {
             return Ok(EMPTY);
         }
         let effects = &self.effects[transition as usize];
-        let needing = effects[next..].iter().position(|effect| effect.needs > 0);
+        let needing = effects[next..].iter().position(LevelEffect::is_need);
         let Some(next) = needing.map(|ahead| next + ahead) else {
             return Ok(EMPTY);
         };
@@ -480,7 +517,7 @@ impl<'n> Saturation<'n> {
         for (value, down) in &mut branches {
             if level < effect.level {
                 *down = self.without_enabled(transition, next, *down, level + 1)?;
-            } else if *value >= effect.needs {
+            } else if effect.allows(*value) {
                 *down = self.without_enabled(transition, next + 1, *down, level + 1)?;
             }
         }

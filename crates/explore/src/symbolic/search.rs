@@ -22,10 +22,10 @@ pub(super) struct ViolationSearch {
 }
 
 impl ViolationSearch {
-    /// `order` has the place of each level.
-    pub(super) fn new(condition: &Formula, order: &[usize]) -> Self {
+    /// For the markings of diagrams whose levels have these places.
+    pub(super) fn new<'n>(condition: &Formula, levels: impl Iterator<Item = &'n [usize]>) -> Self {
         Self {
-            stepwise: Stepwise::new(condition, order),
+            stepwise: Stepwise::new(condition, levels),
             partials: Vec::new(),
             numbers: HashMap::new(),
             failed: HashSet::new(),
@@ -33,7 +33,7 @@ impl ViolationSearch {
         }
     }
 
-    /// The first marking of a diagram that violates the condition, as the tokens at each level.
+    /// The first marking of a diagram that violates the condition, as the value of each level.
     pub(super) fn find(
         &mut self,
         nodes: &DiagramNodes,
@@ -62,7 +62,7 @@ impl ViolationSearch {
         number
     }
 
-    /// Looks below a list, with what is known before it. `marking` has the tokens that lead there,
+    /// Looks below a list, with what is known before it. `marking` has the values that lead there,
     /// and in the end, where there is one, those of the whole marking.
     fn walk(
         &mut self,
@@ -89,16 +89,16 @@ impl ViolationSearch {
             return Ok(false);
         }
         let level = marking.len();
-        for (tokens, down) in nodes.list(list) {
+        for (value, down) in nodes.list(list) {
             let next = match self.stepwise.asks(level) {
                 true => {
                     let told = &self.partials[known as usize];
-                    let told = self.stepwise.told(told, level, tokens);
+                    let told = self.stepwise.told(told, level, value);
                     self.number(told)
                 }
                 false => known,
             };
-            marking.push(tokens);
+            marking.push(value);
             if self.walk(nodes, down, next, marking)? {
                 return Ok(true);
             }

@@ -13,6 +13,7 @@ use crate::explicit::Progress;
 use crate::formula::Formula;
 use crate::growth::{self, TokenGrowth};
 use crate::net::Net;
+use crate::variables::Variables;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -37,7 +38,7 @@ const BRANCHES_IF_SUSPICIOUS: u64 = 8;
 pub(super) fn run(
     net: &Net,
     condition: Option<&Formula>,
-    orders: &[Vec<usize>],
+    (variables, orders): (&Variables, &[Vec<usize>]),
     memory: &SharedMemory,
     progress: &Progress,
 ) -> Result<Option<SymbolicallyExplored>, ExploreError> {
@@ -67,11 +68,12 @@ pub(super) fn run(
                 let crew = memory.crew(thread)?;
                 let work = AssertUnwindSafe(|| {
                     if crew.share().worker > 0 {
-                        return help(net, orders, nodes, progress).map(|()| None);
+                        return help(net, (variables, orders), nodes, progress).map(|()| None);
                     }
                     let lead = Lead {
                         net,
                         condition,
+                        variables,
                         orders,
                         memory: memory.bytes(),
                         progress,
@@ -119,6 +121,7 @@ pub(super) fn run(
 struct Lead<'n> {
     net: &'n Net,
     condition: Option<&'n Formula>,
+    variables: &'n Variables,
     orders: &'n [Vec<usize>],
     /// Bytes.
     memory: u64,
@@ -160,7 +163,8 @@ impl<'n> Lead<'n> {
     }
 
     fn saturation(self, order: usize, nodes: DiagramNodes) -> Saturation<'n> {
-        Saturation::new(self.net, &self.orders[order], nodes, self.progress)
+        let order = &self.orders[order];
+        Saturation::new(self.net, self.variables, order, nodes, self.progress)
     }
 
     fn limits(self) -> DiagramLimits {
@@ -198,14 +202,14 @@ impl<'n> Lead<'n> {
         condition: &Formula,
         reached: u32,
     ) -> Result<Option<MarkingViolation>, ExploreError> {
-        let mut search = ViolationSearch::new(condition, saturation.order());
+        let mut search = ViolationSearch::new(condition, saturation.places());
         let Some(marking) = search.find(saturation.nodes(), reached)? else {
             return Ok(None);
         };
         match layers::explore(saturation, &mut search, reached, self.progress) {
             Ok(layered) => Ok(layered.path.map(|path| self.path(saturation, path))),
             Err(Halt::Failed(ExploreError::OutOfMemory { .. })) => Ok(Some(MarkingViolation {
-                marking: by_place(saturation, &marking),
+                marking: saturation.marking(&marking),
                 path: None,
             })),
             Err(error) => Err(error.into()),
@@ -222,7 +226,7 @@ impl<'n> Lead<'n> {
         let mut nodes = saturation.into_nodes();
         nodes.restart(0, self.limits())?;
         let mut saturation = self.saturation(0, nodes);
-        let mut search = ViolationSearch::new(condition, saturation.order());
+        let mut search = ViolationSearch::new(condition, saturation.places());
         let layered = match layers::explore(&mut saturation, &mut search, EMPTY, self.progress) {
             Ok(layered) => layered,
             Err(Halt::Failed(end)) if is_too_much(&end) => return Err(error),
@@ -240,7 +244,7 @@ impl<'n> Lead<'n> {
     fn path(self, saturation: &Saturation<'n>, path: Vec<layers::Firing>) -> MarkingViolation {
         let steps = path.into_iter().map(|(transition, marking)| MarkingStep {
             transition,
-            marking: by_place(saturation, &marking),
+            marking: saturation.marking(&marking),
         });
         let steps: Vec<MarkingStep> = steps.collect();
         let last = steps.last();
@@ -328,15 +332,6 @@ impl<'n> Lead<'n> {
     }
 }
 
-/// The tokens of each place, from those at each level.
-fn by_place(saturation: &Saturation<'_>, levels: &[u32]) -> Vec<u32> {
-    let mut marking = vec![0; levels.len()];
-    for (&place, &tokens) in saturation.order().iter().zip(levels) {
-        marking[place] = tokens;
-    }
-    marking
-}
-
 /// Whether all markings of a net were too much, and not something else the matter.
 fn is_too_much(error: &ExploreError) -> bool {
     matches!(
@@ -352,16 +347,16 @@ fn is_too_much(error: &ExploreError) -> bool {
 /// Any other worker.
 fn help(
     net: &Net,
-    orders: &[Vec<usize>],
+    (variables, orders): (&Variables, &[Vec<usize>]),
     mut nodes: DiagramNodes,
     progress: &Progress,
 ) -> Result<(), ExploreError> {
     let mut order = 0;
     loop {
-        let places = orders
+        let variables_in_order = orders
             .get(order as usize)
             .ok_or_else(|| RankError::malformed(0, "the number of an order that there is not"))?;
-        let mut saturation = Saturation::new(net, places, nodes, progress);
+        let mut saturation = Saturation::new(net, variables, variables_in_order, nodes, progress);
         match help_with(&mut saturation, order)? {
             Some(next) => order = next,
             None => return Ok(()),
