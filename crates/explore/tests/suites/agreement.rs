@@ -1,6 +1,6 @@
 //! Both ways to explore find what the plainest way finds, and what is known.
 
-use crate::nets::{flags, kanban, manufacturing, net, philosophers};
+use crate::nets::{flags, from_lines, kanban, manufacturing, net, philosophers, stocks};
 use crate::oracle::{self, Plain};
 use farslot_explore::ExploreError;
 use farslot_explore::explicit::{Explored, Options, Progress, explore, explore_net};
@@ -128,6 +128,49 @@ fn markings_of_several_words_are_told_apart() {
         let explored = explore(&wide, &options(threads), None, &Progress::default()).unwrap();
         assert_eq!(numbers(&explored), plain);
     }
+}
+
+/// How many are given away of a stock says how many there are.
+#[test]
+fn places_whose_tokens_follow_from_others_take_no_bits() {
+    for count in [2, 4] {
+        let net = stocks(count);
+        let packed = PackedNet::sampled(&net, None);
+        assert!(packed.bits() <= 63, "{}", packed.bits());
+        let initial = packed.marking(&packed.initial()[0]);
+        let expected = net.initial().into_iter().map(u64::from);
+        assert!(initial.into_iter().eq(expected));
+        let shown = packed.show(&packed.initial()[0]);
+        assert!(shown.contains("stock1=2147483648"), "{shown}");
+        let plain = oracle::explore(&net, usize::MAX).unwrap();
+        for threads in [1, 3] {
+            assert_eq!(numbers(&explicitly(&net, threads)), plain);
+        }
+    }
+    let net = kanban(2);
+    let packed = PackedNet::with_widths(&net, None, vec![5; net.places().len()]);
+    assert_eq!(packed.bits(), 11 * 5);
+    let explored = explore(&packed, &options(2), None, &Progress::default()).unwrap();
+    assert_eq!(
+        numbers(&explored),
+        oracle::explore(&net, usize::MAX).unwrap()
+    );
+}
+
+/// Such a place has no more room than any other.
+#[test]
+fn a_place_that_follows_from_others_and_gets_too_many_tokens_is_named() {
+    let most = u32::MAX - 2;
+    let net = from_lines(
+        "full",
+        &[("full", most), ("other", most), ("left", 5)],
+        "add: left > full given \n move: other > other given \n back: given > left",
+    );
+    let end = explore_net(&net, None, &options(1), None, &Progress::default());
+    assert!(
+        matches!(&end, Err(ExploreError::AboveLimit { place, .. } | ExploreError::Unbounded { place }) if place == "full" || place == "given"),
+        "{end:?}"
+    );
 }
 
 #[test]
@@ -326,6 +369,11 @@ proptest! {
     fn random_nets_are_explored_alike_all_ways(net in small_net()) {
         if let Some(plain) = oracle::explore(&net, 3000) {
             all_ways_agree(&net, &plain);
+            // With so many bits that a place must follow from others, if one does.
+            let places = net.places().len();
+            let wide = PackedNet::with_widths(&net, None, vec![63 / places as u32 + 1; places]);
+            let explored = explore(&wide, &options(1), None, &Progress::default()).unwrap();
+            prop_assert_eq!(numbers(&explored), plain);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! that can be gone.
 
 use crate::agreement::{processes, small_net, symbolic_options};
-use crate::nets::{from_lines, kanban, manufacturing, net, philosophers};
+use crate::nets::{from_lines, kanban, manufacturing, net, philosophers, stocks};
 use crate::oracle;
 use crate::ranks::in_jobs;
 use farslot_explore::explicit::{Options, Progress, explore_net};
@@ -87,6 +87,11 @@ fn conditions_are_answered_as_explicit_exploration_does() {
         ),
         (manufacturing(2), "P1 = P2 + 100 or P1 <= 2"),
         (manufacturing(2), "P1 < 2"),
+        (stocks(2), "stock0 + 3 > 2147483648"),
+        (
+            stocks(2),
+            "stock0 + left1 <= 2147483648 + given0 or stock1 + given1 = 2147483648",
+        ),
     ];
     for (net, text) in conditions {
         for threads in [1, 3] {

@@ -1,6 +1,6 @@
 //! Explorations that were cut off go on from their journals.
 
-use crate::nets::{kanban, philosophers};
+use crate::nets::{kanban, philosophers, stocks};
 use farslot_explore::ExploreError;
 use farslot_explore::explicit::{Explored, Options, Progress, explore_net};
 use farslot_explore::formula::Formula;
@@ -30,15 +30,21 @@ fn same(one: &Explored, two: &Explored) -> bool {
 fn a_journal_that_is_cut_off_anywhere_is_gone_on_from() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("journal");
-    let net = philosophers(7);
-    let whole = explored(&net, Some(&path)).unwrap();
-    let bytes = std::fs::read(&path).unwrap();
+    for net in [philosophers(7), stocks(4)] {
+        cut_off_and_gone_on(&net, &path);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+fn cut_off_and_gone_on(net: &Net, path: &Path) {
+    let whole = explored(net, Some(path)).unwrap();
+    let bytes = std::fs::read(path).unwrap();
     for end in (0..bytes.len())
         .step_by(bytes.len() / 40)
         .chain([bytes.len() - 1, bytes.len()])
     {
-        std::fs::write(&path, &bytes[..end]).unwrap();
-        match explored(&net, Some(&path)) {
+        std::fs::write(path, &bytes[..end]).unwrap();
+        match explored(net, Some(path)) {
             Ok(again) => assert!(same(&again, &whole), "cut off at {end}: {again:?}"),
             Err(ExploreError::WrongJournal { .. }) => assert!(end < 100, "the header's length"),
             Err(error) => panic!("cut off at {end}: {error}"),

@@ -117,6 +117,22 @@ pub fn manufacturing(parts: u32) -> Net {
     from_lines("manufacturing", &marking, lines)
 }
 
+/// Stocks of 2^31 tokens each, of which some may be given away and come back.
+pub fn stocks(count: usize) -> Net {
+    let mut lines = String::new();
+    let mut marking = Vec::new();
+    for i in 0..count {
+        marking.extend([(format!("stock{i}"), 1 << 31), (format!("left{i}"), 6)]);
+        writeln!(lines, "give{i}: stock{i} left{i} > given{i}").unwrap();
+        writeln!(lines, "back{i}: given{i} > stock{i} left{i}").unwrap();
+    }
+    let marking: Vec<_> = marking
+        .iter()
+        .map(|(id, tokens)| (id.as_str(), *tokens))
+        .collect();
+    from_lines("stocks", &marking, &lines)
+}
+
 /// Processes of which any two look at each other's flags: for pairs that a good order of places
 /// must keep together.
 pub fn flags(processes: usize) -> Net {

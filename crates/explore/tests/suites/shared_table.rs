@@ -56,7 +56,7 @@ fn what_a_table_has_no_room_for_is_refused_on_all_ranks() {
         no_faults(),
         (2, THREE_SIZES),
         async |net, mut exchange| {
-            let wide = PackedNet::with_widths(&net, None, vec![5; net.places().len()]);
+            let wide = PackedNet::with_widths(&net, None, vec![9; net.places().len()]);
             let (options, progress) = (Options::default(), Progress::default());
             explore_rank(&wide, &options, &mut exchange, None, &progress)
                 .await
