@@ -20,8 +20,10 @@ pub struct Report {
     pub deadlocks: BigUint,
     /// The longest of all shortest paths from an initial state; saturation does not tell.
     pub depth: Option<u64>,
-    /// Seconds that it took.
+    /// Seconds that it took, and that its preparation took before.
     pub seconds: f64,
+    /// See [`Explored::preparation`] and [`SymbolicallyExplored::preparation`].
+    pub preparation: f64,
     /// Bytes of memory for the set of states, for each of them.
     pub bytes_per_state: f64,
 }
@@ -38,6 +40,7 @@ impl Report {
             deadlocks: explored.deadlocks.into(),
             depth: Some(explored.depth),
             seconds: explored.seconds,
+            preparation: explored.preparation,
             bytes_per_state: explored.bytes as f64 / explored.states.max(1) as f64,
         }
     }
@@ -56,6 +59,7 @@ impl Report {
             deadlocks: explored.deadlocks,
             depth: None,
             seconds: explored.seconds,
+            preparation: explored.preparation,
         }
     }
 
@@ -69,6 +73,7 @@ impl Report {
         format!(
             "{{\"model\":{},\"states\":{},\"transitions\":{},\"max_token_in_place\":{in_place},\
              \"max_token_per_marking\":{in_state},\"deadlocks\":{},\"depth\":{},\"seconds\":{:.6},\
+             \"preparation_seconds\":{:.6},\
              \"bytes_per_state\":{}}}",
             quoted(&self.model),
             self.states,
@@ -76,6 +81,7 @@ impl Report {
             self.deadlocks,
             or_null(self.depth),
             self.seconds,
+            self.preparation,
             json_number(self.bytes_per_state),
         )
     }
@@ -117,13 +123,14 @@ mod tests {
             deadlocks: 1_u8.into(),
             depth: None,
             seconds: 0.5,
+            preparation: 0.25,
             bytes_per_state: 1e-30,
         };
         assert_eq!(
             report.to_json(),
             "{\"model\":\"a \\\"net\\\"\\u000a\",\"states\":340282366920938463463374607431768211455,\
              \"transitions\":0,\"max_token_in_place\":null,\"max_token_per_marking\":null,\"deadlocks\":1,\
-             \"depth\":null,\"seconds\":0.500000,\"bytes_per_state\":1e-30}"
+             \"depth\":null,\"seconds\":0.500000,\"preparation_seconds\":0.250000,\"bytes_per_state\":1e-30}"
         );
     }
 }

@@ -52,6 +52,20 @@ pub struct Explored {
     pub bytes: u64,
     /// Seconds that it took.
     pub seconds: f64,
+    /// Seconds before that: of a net, in which it was looked at and packed, and explored with too
+    /// few bits for a place.
+    pub preparation: f64,
+}
+
+impl Explored {
+    /// With all that was done since then, and before the exploration, as preparation.
+    fn since(self, started: Instant) -> Self {
+        let all = started.elapsed().as_secs_f64();
+        Self {
+            preparation: (all - self.seconds).max(0.0),
+            ..self
+        }
+    }
 }
 
 /// A state on a path, and the action that led to it.
@@ -94,6 +108,7 @@ pub fn explore<M: Model>(
         violation,
         bytes: search.bytes(),
         seconds: started.elapsed().as_secs_f64(),
+        preparation: 0.0,
     })
 }
 

@@ -9,6 +9,7 @@ use crate::model::{Model, StateOverflow};
 use crate::net::Net;
 use crate::packed::PackedNet;
 use std::path::Path;
+use std::time::Instant;
 
 /// Explores a net, with its markings packed as [`PackedNet`] says. Where a place turns out to need
 /// more bits, the exploration begins anew. Where an invariant is given, the exploration ends at the
@@ -28,6 +29,7 @@ pub fn explore_net<'n>(
     journal: Option<&Path>,
     progress: &Progress,
 ) -> Result<(Explored, PackedNet<'n>), ExploreError> {
+    let started = Instant::now();
     let options = Options {
         check_invariant: invariant.is_some(),
         ..options.clone()
@@ -53,7 +55,7 @@ pub fn explore_net<'n>(
     loop {
         let explored = explore(&packed, &options, journal_file.as_mut(), progress);
         let no_room = match explored {
-            Ok(explored) => return Ok((explored, packed)),
+            Ok(explored) => return Ok((explored.since(started), packed)),
             Err(ExploreError::NoRoom(no_room)) => no_room,
             Err(error) => return Err(growth::explained(net, error, grown)),
         };

@@ -87,4 +87,6 @@ pub struct SymbolicallyExplored {
     pub bytes: u64,
     /// Seconds that it took.
     pub seconds: f64,
+    /// Seconds before that, in which the net was looked at, and its places put in order.
+    pub preparation: f64,
 }

@@ -42,6 +42,7 @@ use crate::growth;
 use crate::net::Net;
 use crate::order::orders;
 use crate::variables::Variables;
+use std::time::Instant;
 
 /// Explores a net symbolically, by threads of this process. Where a condition is given, a marking
 /// that violates it is looked for, and a shortest path to that: after all markings are found, or,
@@ -75,13 +76,19 @@ pub fn explore_symbolically_together(
     memory: &SharedMemory,
     progress: &Progress,
 ) -> Result<Option<SymbolicallyExplored>, ExploreError> {
+    let started = Instant::now();
     // The same on every rank.
     if condition.is_none() {
         growth::check(net)?;
     }
     let variables = Variables::of(net);
     let orders = orders(net, &variables);
-    workers::run(net, condition, (&variables, &orders), memory, progress)
+    let preparation = started.elapsed().as_secs_f64();
+    let explored = workers::run(net, condition, (&variables, &orders), memory, progress)?;
+    Ok(explored.map(|explored| SymbolicallyExplored {
+        preparation,
+        ..explored
+    }))
 }
 
 #[cfg(test)]

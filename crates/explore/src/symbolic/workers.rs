@@ -192,6 +192,7 @@ impl<'n> Lead<'n> {
             nodes: counts.nodes(saturation),
             bytes: saturation.bytes(),
             seconds: self.started.elapsed().as_secs_f64(),
+            preparation: 0.0,
         })
     }
 

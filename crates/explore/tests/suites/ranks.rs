@@ -34,6 +34,7 @@ fn numbers(explored: &Explored) -> Explored {
     Explored {
         bytes: 0,
         seconds: 0.0,
+        preparation: 0.0,
         ..explored.clone()
     }
 }

@@ -40,6 +40,7 @@ fn numbers(explored: SymbolicallyExplored) -> SymbolicallyExplored {
     SymbolicallyExplored {
         bytes: 0,
         seconds: 0.0,
+        preparation: 0.0,
         ..explored
     }
 }

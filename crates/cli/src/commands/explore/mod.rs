@@ -385,6 +385,9 @@ fn summary(report: &Report) -> String {
         ));
     }
     let (seconds, bytes) = (report.seconds, report.bytes_per_state);
-    lines.push(format!("{seconds:.3} s, {bytes:.3} bytes a state"));
+    lines.push(format!(
+        "{seconds:.3} s after {:.3} s of preparation, {bytes:.3} bytes a state",
+        report.preparation
+    ));
     lines.join("\n")
 }

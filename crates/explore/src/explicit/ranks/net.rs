@@ -13,6 +13,7 @@ use crate::growth;
 use crate::net::Net;
 use crate::packed::PackedNet;
 use std::path::Path;
+use std::time::Instant;
 
 /// [`explore_net`](super::super::explore_net) by all ranks together: each calls this with the same
 /// net, invariant and options. Begins anew, with all ranks, where a place turns out to need more
@@ -46,6 +47,7 @@ async fn explore_net<'n>(
     journal: Option<&Path>,
     progress: &Progress,
 ) -> Result<(Explored, PackedNet<'n>), ExploreError> {
+    let started = Instant::now();
     let options = Options {
         check_invariant: invariant.is_some(),
         ..options.clone()
@@ -67,7 +69,7 @@ async fn explore_net<'n>(
     let mut grown = None;
     loop {
         match explore_rank(&packed, &options, exchange, file.as_mut(), progress).await {
-            Ok(explored) => return Ok((explored, packed)),
+            Ok(explored) => return Ok((explored.since(started), packed)),
             Err(ExploreError::NoRoom(no_room)) => {
                 grown = Some(no_room);
                 packed = packed

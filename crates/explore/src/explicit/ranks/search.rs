@@ -84,6 +84,7 @@ pub async fn explore_rank<M: Model>(
         violation,
         bytes: sums.bytes,
         seconds: started.elapsed().as_secs_f64(),
+        preparation: 0.0,
     })
 }
 
