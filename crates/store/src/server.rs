@@ -407,8 +407,8 @@ impl Server {
 
     /// How many calls to tables did not end in their turn so far, by the reason: the node goes on
     /// with them beside others, and answers later. `many`: the call had more than a turn is for.
-    /// `long`: single operations took the turn, as probes or chains are long or the heap is cleaned;
-    /// the log names the table and the grant. `waits`: an operation would have had to wait.
+    /// `long`: single operations took the turn, as chains are long or the heap is cleaned; the log
+    /// names the table and the grant. `waits`: an operation would have had to wait.
     #[must_use]
     pub fn later_calls(&self) -> [(&'static str, u64); 3] {
         self.calls.later().counts()

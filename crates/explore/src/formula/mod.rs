@@ -10,7 +10,7 @@
 
 mod stepwise;
 
-pub(crate) use stepwise::{Partial, Stepwise};
+pub(crate) use stepwise::{PartialMarking, Stepwise};
 
 use crate::net::Net;
 use std::str::FromStr;

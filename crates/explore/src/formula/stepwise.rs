@@ -1,5 +1,5 @@
-//! A formula over a marking that is told level by level, a place or a few at a time: what is known of it so far,
-//! in as few different values as will do to go on.
+//! A formula over a marking that is told level by level, a place or a few at a time: what is known
+//! of it so far, in as few different values as will do to go on.
 
 use super::{Comparison, Formula, Node, Sum};
 use std::collections::BTreeMap;
@@ -106,9 +106,9 @@ enum Known {
 
 /// What is known of a formula, with all that matters for what comes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Partial(Box<[Known]>);
+pub(crate) struct PartialMarking(Box<[Known]>);
 
-impl Partial {
+impl PartialMarking {
     /// Whether the formula holds, if that is known.
     pub(crate) fn holds(&self) -> Option<bool> {
         match self.0[0] {
@@ -193,7 +193,7 @@ impl Stepwise {
     }
 
     /// What is known before any place is told.
-    pub(crate) fn start(&self) -> Partial {
+    pub(crate) fn start(&self) -> PartialMarking {
         let parts = self.parts.iter();
         let known = parts.map(|part| match &part.kind {
             Kind::Compare(linear) => linear.known(linear.constant, 0),
@@ -201,7 +201,7 @@ impl Stepwise {
         });
         let mut known: Box<[Known]> = known.collect();
         self.settle(0, &mut known);
-        Partial(known)
+        PartialMarking(known)
     }
 
     /// Whether a place of this level is in a comparison.
@@ -210,7 +210,7 @@ impl Stepwise {
     }
 
     /// What is known once the value of `level` is told.
-    pub(crate) fn told(&self, before: &Partial, level: usize, value: u32) -> Partial {
+    pub(crate) fn told(&self, before: &PartialMarking, level: usize, value: u32) -> PartialMarking {
         let mut known = before.0.clone();
         for (number, term) in &self.terms[level] {
             if let (Known::Open(sum), Kind::Compare(linear)) =
@@ -221,7 +221,7 @@ impl Stepwise {
             }
         }
         self.settle(0, &mut known);
-        Partial(known)
+        PartialMarking(known)
     }
 
     /// Whether a part holds, if that is known; then nothing is kept of its own parts.
@@ -370,7 +370,7 @@ mod tests {
             }
             partial
         });
-        let different: HashSet<Partial> = many.collect();
+        let different: HashSet<PartialMarking> = many.collect();
         // It holds; or not yet, with 0, 1 or 2 tokens, and with one of them in `a`.
         assert!(different.len() <= 7, "{different:?}");
     }

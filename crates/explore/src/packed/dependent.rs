@@ -1,10 +1,10 @@
 //! Places whose tokens follow from those of others in every marking, so that a state need not have
 //! them.
 //!
-//! What transitions change is a matrix with a row each and a column a place. Where a column is a sum
-//! of others with factors (by elimination, with pivots of 1 and -1, so that factors stay whole), so
-//! is every change of its place, and the place has its initial tokens and the others' changes with
-//! these factors: a P-invariant.
+//! What transitions change is a matrix with a row each and a column a place. Where a column is a
+//! sum of others with factors (by elimination, with pivots of 1 and -1, so that factors stay
+//! whole), so is every change of its place, and the place has its initial tokens and the others'
+//! changes with these factors: a P-invariant.
 
 use crate::net::Net;
 use std::collections::BTreeSet;

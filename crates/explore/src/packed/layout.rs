@@ -120,8 +120,8 @@ impl Items {
         }
     }
 
-    /// Takes away the bits of places whose tokens follow from others', if what is left fits into one
-    /// word, and did not before.
+    /// Takes away the bits of places whose tokens follow from others', if what is left fits into
+    /// one word, and did not before.
     pub(super) fn without_dependent(&mut self, net: &Net) -> Vec<DependentPlace> {
         let bits: u32 = self.widths.iter().sum();
         if bits as usize <= ONE_WORD {

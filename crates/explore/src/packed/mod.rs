@@ -42,8 +42,8 @@ pub struct PackedNet<'n> {
     groups: Vec<PlaceGroup>,
     dependent: Vec<DependentField>,
     bits: usize,
-    /// The place to which each bit of each word belongs, where it is not a group's. Behind a state's
-    /// words are those of dependent places.
+    /// The place to which each bit of each word belongs, where it is not a group's. Behind a
+    /// state's words are those of dependent places.
     owner: Vec<u32>,
     /// The bits of each word that are no group's.
     owned: Vec<u64>,

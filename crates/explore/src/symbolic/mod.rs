@@ -3,8 +3,9 @@
 //! A set of markings is a diagram with one level a variable: a place with its tokens, or places of
 //! which exactly one always has a token, with the position of that one. A node is a triple (value,
 //! down, right): markings whose next variable has this value go on `down`, others `right`, in
-//! ascending order of values. Equal nodes are one: the unique table is find-or-put over the nodes (paper 002, section
-//! 1: "distributed symbolic verification, which only requires a find-or-put operation").
+//! ascending order of values. Equal nodes are one: the unique table is find-or-put over the nodes
+//! (paper 002, section 1: "distributed symbolic verification, which only requires a find-or-put
+//! operation").
 //!
 //! Saturation (Ciardo, Luettgen and Siminiscu, TACAS 2001) works from the last level up: a node is
 //! saturated when no transition that begins at its level or below it leads out of the set. To

@@ -3,7 +3,7 @@
 
 use super::client::Heap;
 use super::relocation::Relocate;
-use super::seen::{PageWindow, SeenRun};
+use super::seen::PageWindow;
 use super::standing::{CleaningPlan, RecordFate};
 use crate::client::check_turn;
 use crate::{IndexError, Result, UPKEEP};
@@ -23,8 +23,8 @@ const AHEAD: u64 = 32;
 const MOST_CLEANED_BYTES: u64 = 1 << 20;
 
 impl<E: Endpoint> Heap<E> {
-    /// Frees pages before they are needed, until a [part](AHEAD) of them is free: in a call as far as
-    /// its turn is for that. A heap that evicts frees them when it needs some.
+    /// Frees pages before they are needed, until a [part](AHEAD) of them is free: in a call as far
+    /// as its turn is for that. A heap that evicts frees them when it needs some.
     ///
     /// # Errors
     /// What the fabric says.

@@ -55,8 +55,8 @@ impl SeenRun {
 }
 
 impl PageWindow {
-    /// Pages from this one on, with their words, the dead words behind these and, of a heap that has
-    /// any, their stamps.
+    /// Pages from this one on, with their words, their dead words and, where the heap has any,
+    /// their stamps.
     pub(super) fn new(
         first: u64,
         words: Vec<PageWord>,

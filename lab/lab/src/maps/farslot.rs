@@ -1,6 +1,6 @@
 //! Farslot's tables in the memory of this process.
 
-use super::{Client, Key, Options, Records, SharedMap};
+use super::shared::{Client, KEY_BYTES, Key, Options, Records, SharedMap};
 use crate::Result;
 use farslot::{FieldSize, OpenOptions, Store, Table, TableOptions};
 use farslot_bench::Answers;
@@ -14,7 +14,7 @@ struct Embedded(Store);
 
 /// A store with an empty table. It is lent twice what the records take, and some more.
 pub(super) fn made(options: &Options, table: &TableOptions) -> Result<Box<dyn SharedMap>> {
-    let record = (super::KEY_BYTES + options.value_bytes + 96) as u64;
+    let record = (KEY_BYTES + options.value_bytes + 96) as u64;
     let open = OpenOptions {
         memory: Some(2 * record * u64::from(options.records) + (64 << 20)),
         ..OpenOptions::default()
@@ -27,7 +27,7 @@ pub(super) fn made(options: &Options, table: &TableOptions) -> Result<Box<dyn Sh
 /// A linear table that is told what it will hold.
 pub(super) fn linear(options: &Options) -> TableOptions {
     TableOptions::new(u64::from(options.records) * 3 / 2)
-        .keys(FieldSize::Fixed(super::KEY_BYTES as u32))
+        .keys(FieldSize::Fixed(KEY_BYTES as u32))
         .values(FieldSize::UpTo(options.value_bytes as u32))
 }
 

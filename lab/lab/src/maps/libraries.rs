@@ -1,6 +1,6 @@
 //! Maps of other crates.
 
-use super::{Client, Options, Records, SharedMap};
+use super::shared::{Client, Options, Records, SharedMap};
 use crate::Result;
 use farslot_bench::Answers;
 use foldhash::fast::RandomState;
@@ -43,16 +43,16 @@ impl<L: Library> Client for Borrowed<'_, L> {
     }
 }
 
-type Dashmap = dashmap::DashMap<Bytes, Bytes, RandomState>;
-type Papaya = papaya::HashMap<Bytes, Bytes, RandomState>;
-type Moka = moka::sync::Cache<Bytes, Bytes, RandomState>;
+type DashMap = dashmap::DashMap<Bytes, Bytes, RandomState>;
+type PapayaMap = papaya::HashMap<Bytes, Bytes, RandomState>;
+type MokaCache = moka::sync::Cache<Bytes, Bytes, RandomState>;
 
 pub(super) fn dashmap(_: &Options) -> Result<Box<dyn SharedMap>> {
-    Ok(Box::new(Shared(Dashmap::default())))
+    Ok(Box::new(Shared(DashMap::default())))
 }
 
 pub(super) fn papaya(_: &Options) -> Result<Box<dyn SharedMap>> {
-    Ok(Box::new(Shared(Papaya::default())))
+    Ok(Box::new(Shared(PapayaMap::default())))
 }
 
 /// Without evictions: it has room for all.
@@ -63,7 +63,7 @@ pub(super) fn moka(options: &Options) -> Result<Box<dyn SharedMap>> {
     Ok(Box::new(Shared(cache)))
 }
 
-impl Library for Dashmap {
+impl Library for DashMap {
     fn insert(&self, key: Bytes, value: Bytes) {
         self.insert(key, value);
     }
@@ -73,7 +73,7 @@ impl Library for Dashmap {
     }
 }
 
-impl Library for Papaya {
+impl Library for PapayaMap {
     fn insert(&self, key: Bytes, value: Bytes) {
         self.pin().insert(key, value);
     }
@@ -83,7 +83,7 @@ impl Library for Papaya {
     }
 }
 
-impl Library for Moka {
+impl Library for MokaCache {
     fn insert(&self, key: Bytes, value: Bytes) {
         self.insert(key, value);
     }
