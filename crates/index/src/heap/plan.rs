@@ -140,7 +140,7 @@ impl<E: Endpoint> Heap<E> {
         if !may_wait && is_over && !plan.runs.is_empty() {
             if followed.is_ok() {
                 // What is enough now is taken when the plan is followed again.
-                plan.free = plan.free.min((least - 1) * self.pages.bytes);
+                plan.free = plan.free.min(least.saturating_sub(1) * self.pages.bytes);
             }
             self.cleaning.planned.replace(Some(plan));
         }
