@@ -10,7 +10,7 @@
 
 mod stepwise;
 
-pub(crate) use stepwise::{PartialMarking, Stepwise};
+pub(crate) use stepwise::{PartialTruth, Stepwise};
 
 use crate::net::Net;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct Stepwise {
     /// The formula and its parts, each before its own parts.
-    parts: Vec<Part>,
+    parts: Vec<FormulaPart>,
     /// By level: the comparisons in whose sums it is, and how.
     terms: Vec<Vec<(usize, Term)>>,
 }
@@ -41,15 +41,15 @@ impl Term {
 }
 
 #[derive(Debug)]
-struct Part {
-    kind: Kind,
+struct FormulaPart {
+    kind: PartKind,
     /// The number behind those of its own parts.
     end: usize,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Compare(Linear),
+enum PartKind {
+    Compare(LinearComparison),
     And,
     Or,
     Not,
@@ -57,7 +57,7 @@ enum Kind {
 
 /// A comparison of a sum with 0.
 #[derive(Debug)]
-struct Linear {
+struct LinearComparison {
     comparison: Comparison,
     constant: i128,
     /// The levels from which on nothing adds to the sum, and nothing takes from it.
@@ -65,9 +65,9 @@ struct Linear {
     takes_before: usize,
 }
 
-impl Linear {
+impl LinearComparison {
     /// Whether it holds with this sum before `level`, whatever comes.
-    fn known(&self, sum: i128, level: usize) -> Known {
+    fn known(&self, sum: i128, level: usize) -> KnownOfPart {
         let most = if level >= self.adds_before {
             sum
         } else {
@@ -87,16 +87,16 @@ impl Linear {
             Comparison::Greater => (least > 0, most <= 0),
         };
         match (holds, fails) {
-            (true, _) => Known::Holds,
-            (_, true) => Known::Fails,
-            _ => Known::Open(sum),
+            (true, _) => KnownOfPart::Holds,
+            (_, true) => KnownOfPart::Fails,
+            _ => KnownOfPart::Open(sum),
         }
     }
 }
 
 /// What is known of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Known {
+enum KnownOfPart {
     Holds,
     /// Also of all parts of what is known.
     Fails,
@@ -106,21 +106,21 @@ enum Known {
 
 /// What is known of a formula, with all that matters for what comes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PartialMarking(Box<[Known]>);
+pub(crate) struct PartialTruth(Box<[KnownOfPart]>);
 
-impl PartialMarking {
+impl PartialTruth {
     /// Whether the formula holds, if that is known.
     pub(crate) fn holds(&self) -> Option<bool> {
         match self.0[0] {
-            Known::Holds => Some(true),
-            Known::Fails => Some(false),
-            Known::Open(_) => None,
+            KnownOfPart::Holds => Some(true),
+            KnownOfPart::Fails => Some(false),
+            KnownOfPart::Open(_) => None,
         }
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        (size_of::<Self>() + size_of_val::<[Known]>(&self.0)) as u64
+        (size_of::<Self>() + size_of_val::<[KnownOfPart]>(&self.0)) as u64
     }
 }
 
@@ -149,15 +149,15 @@ impl Stepwise {
             Node::Compare(left, comparison, right) => {
                 let terms = terms([left, right], levels, level_of);
                 (
-                    Kind::Compare(self.linear(left, *comparison, right, terms)),
+                    PartKind::Compare(self.linear(left, *comparison, right, terms)),
                     &[][..],
                 )
             }
-            Node::And(parts) => (Kind::And, &parts[..]),
-            Node::Or(parts) => (Kind::Or, &parts[..]),
-            Node::Not(part) => (Kind::Not, std::slice::from_ref(&**part)),
+            Node::And(parts) => (PartKind::And, &parts[..]),
+            Node::Or(parts) => (PartKind::Or, &parts[..]),
+            Node::Not(part) => (PartKind::Not, std::slice::from_ref(&**part)),
         };
-        self.parts.push(Part { kind, end: 0 });
+        self.parts.push(FormulaPart { kind, end: 0 });
         for part in parts {
             self.add(part, levels, level_of);
         }
@@ -171,13 +171,13 @@ impl Stepwise {
         comparison: Comparison,
         right: &Sum,
         terms: BTreeMap<usize, Term>,
-    ) -> Linear {
+    ) -> LinearComparison {
         let behind = |sign: i128| {
             let mut last = terms.iter().rev();
             let last = last.find(|(_, term)| term.has(sign));
             last.map_or(0, |(level, _)| level + 1)
         };
-        let linear = Linear {
+        let linear = LinearComparison {
             comparison,
             constant: i128::from(left.constant) - i128::from(right.constant),
             adds_before: behind(1),
@@ -193,15 +193,15 @@ impl Stepwise {
     }
 
     /// What is known before any place is told.
-    pub(crate) fn start(&self) -> PartialMarking {
+    pub(crate) fn start(&self) -> PartialTruth {
         let parts = self.parts.iter();
         let known = parts.map(|part| match &part.kind {
-            Kind::Compare(linear) => linear.known(linear.constant, 0),
-            _ => Known::Open(0),
+            PartKind::Compare(linear) => linear.known(linear.constant, 0),
+            _ => KnownOfPart::Open(0),
         });
-        let mut known: Box<[Known]> = known.collect();
+        let mut known: Box<[KnownOfPart]> = known.collect();
         self.settle(0, &mut known);
-        PartialMarking(known)
+        PartialTruth(known)
     }
 
     /// Whether a place of this level is in a comparison.
@@ -210,10 +210,10 @@ impl Stepwise {
     }
 
     /// What is known once the value of `level` is told.
-    pub(crate) fn told(&self, before: &PartialMarking, level: usize, value: u32) -> PartialMarking {
+    pub(crate) fn told(&self, before: &PartialTruth, level: usize, value: u32) -> PartialTruth {
         let mut known = before.0.clone();
         for (number, term) in &self.terms[level] {
-            if let (Known::Open(sum), Kind::Compare(linear)) =
+            if let (KnownOfPart::Open(sum), PartKind::Compare(linear)) =
                 (known[*number], &self.parts[*number].kind)
             {
                 let sum = sum.saturating_add(term.of(value));
@@ -221,23 +221,23 @@ impl Stepwise {
             }
         }
         self.settle(0, &mut known);
-        PartialMarking(known)
+        PartialTruth(known)
     }
 
     /// Whether a part holds, if that is known; then nothing is kept of its own parts.
-    fn settle(&self, number: usize, known: &mut [Known]) -> Option<bool> {
-        let Part { kind, end } = &self.parts[number];
+    fn settle(&self, number: usize, known: &mut [KnownOfPart]) -> Option<bool> {
+        let FormulaPart { kind, end } = &self.parts[number];
         match known[number] {
-            Known::Holds => return Some(true),
-            Known::Fails => return Some(false),
-            Known::Open(_) => {}
+            KnownOfPart::Holds => return Some(true),
+            KnownOfPart::Fails => return Some(false),
+            KnownOfPart::Open(_) => {}
         }
         // What one part suffices to decide, and what is the case once all are known otherwise.
         let (decisive, decided, otherwise) = match kind {
-            Kind::Compare(_) => return None,
-            Kind::And => (false, false, true),
-            Kind::Or => (true, true, false),
-            Kind::Not => (true, false, true),
+            PartKind::Compare(_) => return None,
+            PartKind::And => (false, false, true),
+            PartKind::Or => (true, true, false),
+            PartKind::Not => (true, false, true),
         };
         let mut all_known = true;
         let mut holds = None;
@@ -250,9 +250,9 @@ impl Stepwise {
             part = self.parts[part].end;
         }
         let holds = holds.or(all_known.then_some(otherwise))?;
-        known[number..*end].fill(Known::Fails);
+        known[number..*end].fill(KnownOfPart::Fails);
         if holds {
-            known[number] = Known::Holds;
+            known[number] = KnownOfPart::Holds;
         }
         Some(holds)
     }
@@ -370,7 +370,7 @@ mod tests {
             }
             partial
         });
-        let different: HashSet<PartialMarking> = many.collect();
+        let different: HashSet<PartialTruth> = many.collect();
         // It holds; or not yet, with 0, 1 or 2 tokens, and with one of them in `a`.
         assert!(different.len() <= 7, "{different:?}");
     }

@@ -23,12 +23,12 @@ pub(super) struct NetBuilder {
 
 /// What a transition does, by the numbers of places.
 #[derive(Debug, Default)]
-pub(super) struct Moves {
+pub(super) struct TokenMoves {
     takes: Vec<usize>,
     puts: Vec<usize>,
 }
 
-impl Moves {
+impl TokenMoves {
     /// Also takes the token from one place and puts it into another, which may be the same one.
     pub(super) fn and(mut self, from: usize, to: usize) -> Self {
         self.takes.push(from);
@@ -73,7 +73,7 @@ impl NetBuilder {
         ids.map(|(value, id)| self.place(id, value == 0)).collect()
     }
 
-    pub(super) fn transition(&mut self, id: impl Into<String>, moves: Moves) {
+    pub(super) fn transition(&mut self, id: impl Into<String>, moves: TokenMoves) {
         let arcs = |mut places: Vec<usize>| {
             places.sort_unstable();
             let arcs = places.into_iter().map(|place| Arc { place, weight: 1 });

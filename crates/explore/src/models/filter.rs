@@ -1,6 +1,6 @@
 //! Peterson's algorithm for any number of processes.
 
-use super::as_net::{ModelNet, Moves, NetBuilder};
+use super::as_net::{ModelNet, NetBuilder, TokenMoves};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::formula::Formula;
@@ -66,7 +66,7 @@ impl Filter {
         for (me, places) in processes.iter().enumerate() {
             let arrives = |from: usize, at: usize| {
                 let reached = &places.reached[at];
-                Moves::default()
+                TokenMoves::default()
                     .and(from, places.arrived[at])
                     .and(reached[0], reached[1])
             };
@@ -77,13 +77,13 @@ impl Filter {
             for (at, last) in last.iter().enumerate() {
                 let level = at + 1;
                 for (who, before) in last.iter().enumerate() {
-                    let says = Moves::default()
+                    let says = TokenMoves::default()
                         .and(places.arrived[at], places.waiting[at])
                         .and(*before, last[me]);
                     add(format!("is last at level {level} after {who}"), says);
                 }
                 let goes_on = || match level == levels {
-                    true => Moves::default().and(places.waiting[at], places.critical),
+                    true => TokenMoves::default().and(places.waiting[at], places.critical),
                     false => arrives(places.waiting[at], level),
                 };
                 for (who, other) in last.iter().enumerate().filter(|(who, _)| *who != me) {
@@ -95,7 +95,7 @@ impl Filter {
                 let what = format!("goes on from level {level} as the first");
                 add(what, goes_on().if_all(below).if_all([last[me]]));
             }
-            let leaves = Moves::default().and(places.critical, places.idle);
+            let leaves = TokenMoves::default().and(places.critical, places.idle);
             let reached = places.reached.iter();
             let leaves = reached.fold(leaves, |leaves, reached| leaves.and(reached[1], reached[0]));
             add("leaves".into(), leaves);

@@ -1,6 +1,6 @@
 //! Two processes that must not be in their critical sections at the same time.
 
-use super::as_net::{ModelNet, Moves, NetBuilder};
+use super::as_net::{ModelNet, NetBuilder, TokenMoves};
 use super::bits::{get, set};
 use crate::formula::Formula;
 use crate::model::{Model, StateOverflow, Successors};
@@ -60,7 +60,7 @@ impl MutualExclusion {
                 Some((at, value)) if at == bit => value as usize,
                 _ => before,
             };
-            let moves = Moves::default()
+            let moves = TokenMoves::default()
                 .and(steps[me][step as usize], steps[me][next as usize])
                 .and(flags[me][own], flags[me][changed(FLAG[me], own)])
                 .and(turns[turn], turns[changed(TURN, turn)])

@@ -1,6 +1,6 @@
 //! Dining philosophers: each takes its left fork, then its right one.
 
-use super::as_net::{ModelNet, Moves, NetBuilder};
+use super::as_net::{ModelNet, NetBuilder, TokenMoves};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::model::{Model, StateOverflow, Successors};
@@ -38,14 +38,14 @@ impl Philosophers {
         for (me, (places, left)) in people.iter().enumerate() {
             let right = people[(me + 1) % self.count].1;
             let (think, has_left, eat) = (places[0], places[1], places[2]);
-            let takes_left = Moves::default().and(think, has_left).and_take(*left);
+            let takes_left = TokenMoves::default().and(think, has_left).and_take(*left);
             net.transition(format!("philosopher {me} takes the left fork"), takes_left);
-            let takes_right = Moves::default().and(has_left, eat).and_take(right);
+            let takes_right = TokenMoves::default().and(has_left, eat).and_take(right);
             net.transition(
                 format!("philosopher {me} takes the right fork"),
                 takes_right,
             );
-            let puts_back = Moves::default().and(eat, think);
+            let puts_back = TokenMoves::default().and(eat, think);
             let puts_back = puts_back.and_put(*left).and_put(right);
             net.transition(format!("philosopher {me} puts both back"), puts_back);
         }

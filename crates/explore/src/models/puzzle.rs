@@ -1,6 +1,6 @@
 //! The sliding puzzle: tiles on a board with one gap, into which a tile beside it may slide.
 
-use super::as_net::{ModelNet, Moves, NetBuilder};
+use super::as_net::{ModelNet, NetBuilder, TokenMoves};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::model::{Model, StateOverflow, Successors};
@@ -50,7 +50,7 @@ impl Puzzle {
         for gap in 0..cells {
             for (_, from) in self.neighbours(gap) {
                 for tile in 1..cells {
-                    let slides = Moves::default()
+                    let slides = TokenMoves::default()
                         .and(places[from][tile], places[from][0])
                         .and(places[gap][0], places[gap][tile]);
                     let id = format!("tile {tile} slides from {} to {}", at(from), at(gap));

@@ -1,7 +1,7 @@
 //! Two-phase commit, as Gray and Lamport specify it in TLA+ ("Consensus on Transaction Commit",
 //! 2006).
 
-use super::as_net::{ModelNet, Moves, NetBuilder};
+use super::as_net::{ModelNet, NetBuilder, TokenMoves};
 use super::bits::{get, set};
 use super::size::{SizeError, check_size};
 use crate::formula::Formula;
@@ -69,12 +69,12 @@ impl TwoPhase {
         let managers: Vec<_> = managers.collect();
         let known = managers.iter().map(|(_, known, _)| known[1]);
         let commits = match self.broken {
-            true => Moves::default(),
-            false => Moves::default().if_all(known),
+            true => TokenMoves::default(),
+            false => TokenMoves::default().if_all(known),
         };
         let commits = commits.and(undecided, decision[1]);
         net.transition("the transaction manager commits", commits);
-        let aborts = Moves::default().and(undecided, decision[2]);
+        let aborts = TokenMoves::default().and(undecided, decision[2]);
         net.transition("the transaction manager aborts", aborts);
         for (manager, (states, known, sent)) in managers.iter().enumerate() {
             let mut add = |what: &str, moves| {
@@ -84,19 +84,19 @@ impl TwoPhase {
                 (known[0], KINDS[0]),
                 (known[1], "is still known to be prepared"),
             ] {
-                let learns = Moves::default().and(before, known[1]);
+                let learns = TokenMoves::default().and(before, known[1]);
                 add(what, learns.if_all([undecided, *sent]));
             }
             let [working, prepared] = [WORKING, PREPARED].map(|state| states[state as usize]);
             add(
                 KINDS[1],
-                Moves::default().and(working, prepared).and_put(*sent),
+                TokenMoves::default().and(working, prepared).and_put(*sent),
             );
             let aborted = states[ABORTED as usize];
-            add(KINDS[2], Moves::default().and(working, aborted));
+            add(KINDS[2], TokenMoves::default().and(working, aborted));
             for (before, name) in states.iter().zip(STATES) {
                 for (decided, after) in [(decision[1], COMMITTED), (decision[2], ABORTED)] {
-                    let receives = Moves::default().and(*before, states[after as usize]);
+                    let receives = TokenMoves::default().and(*before, states[after as usize]);
                     let what = format!("{}, {name} before: {}", KINDS[3], STATES[after as usize]);
                     add(&what, receives.if_all([decided]));
                 }

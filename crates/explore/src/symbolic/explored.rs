@@ -43,7 +43,7 @@ pub struct MarkingStep {
 }
 
 impl MarkingViolation {
-    /// The steps of the path for people: the transition that leads to each marking, and that one.
+    /// The steps of the path for people: the transition that leads to each marking, and that.
     #[must_use]
     pub fn path_as_text(&self, net: &Net) -> Option<Vec<(String, String)>> {
         let steps = self.path.as_ref()?.iter().map(|step| {

@@ -82,10 +82,18 @@ pub fn explore_symbolically_together(
     if condition.is_none() {
         growth::check(net)?;
     }
-    let variables = Variables::of(net);
-    let orders = orders(net, &variables);
+    let variables = [Variables::of(net), Variables::single(net)];
+    // Without groups both are the same. Else the best order of each comes before the second best.
+    let tried = if variables[0] == variables[1] { 1 } else { 2 };
+    let orders = variables[..tried].iter().flat_map(|variables| {
+        let orders = orders(net, variables).into_iter().enumerate();
+        orders.map(move |(rank, order)| (rank, (variables, order)))
+    });
+    let mut orders: Vec<_> = orders.collect();
+    orders.sort_by_key(|(rank, _)| *rank);
+    let orders: Vec<_> = orders.into_iter().map(|(_, order)| order).collect();
     let preparation = started.elapsed().as_secs_f64();
-    let explored = workers::run(net, condition, (&variables, &orders), memory, progress)?;
+    let explored = workers::run(net, condition, &orders, memory, progress)?;
     Ok(explored.map(|explored| SymbolicallyExplored {
         preparation,
         ..explored

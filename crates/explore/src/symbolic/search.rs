@@ -2,7 +2,7 @@
 //! each value of what is known of the condition there.
 
 use super::nodes::{DiagramNodes, EMPTY, END, Halt};
-use crate::formula::{Formula, PartialMarking, Stepwise};
+use crate::formula::{Formula, PartialTruth, Stepwise};
 use std::collections::{HashMap, HashSet};
 
 /// Bytes that an entry of each table takes, with its share of what is free.
@@ -14,8 +14,8 @@ const BYTES_OF_PARTIAL: u64 = 40;
 pub(super) struct ViolationSearch {
     stepwise: Stepwise,
     /// What may be known of the condition, by its number, and the other way round.
-    partials: Vec<PartialMarking>,
-    numbers: HashMap<PartialMarking, u32>,
+    partials: Vec<PartialTruth>,
+    numbers: HashMap<PartialTruth, u32>,
     /// Lists below which no marking is found, with the number of what is known before.
     failed: HashSet<(u32, u32)>,
     bytes_of_partials: u64,
@@ -51,7 +51,7 @@ impl ViolationSearch {
         Ok(found?.then_some(marking))
     }
 
-    fn number(&mut self, partial: PartialMarking) -> u32 {
+    fn number(&mut self, partial: PartialTruth) -> u32 {
         if let Some(number) = self.numbers.get(&partial) {
             return *number;
         }

@@ -34,11 +34,14 @@ const MORE: u64 = 4;
 const MANY_TOKENS: u32 = 64;
 const BRANCHES_IF_SUSPICIOUS: u64 = 8;
 
+/// Some variables, and their order in the levels of diagrams.
+pub(super) type VariableOrder<'v> = (&'v Variables, Vec<usize>);
+
 /// Runs this process's threads to the end. What was found is of worker 0.
 pub(super) fn run(
     net: &Net,
     condition: Option<&Formula>,
-    (variables, orders): (&Variables, &[Vec<usize>]),
+    orders: &[VariableOrder<'_>],
     memory: &SharedMemory,
     progress: &Progress,
 ) -> Result<Option<SymbolicallyExplored>, ExploreError> {
@@ -68,12 +71,11 @@ pub(super) fn run(
                 let crew = memory.crew(thread)?;
                 let work = AssertUnwindSafe(|| {
                     if crew.share().worker > 0 {
-                        return help(net, (variables, orders), nodes, progress).map(|()| None);
+                        return help(net, orders, nodes, progress).map(|()| None);
                     }
                     let lead = Lead {
                         net,
                         condition,
-                        variables,
                         orders,
                         memory: memory.bytes(),
                         progress,
@@ -121,8 +123,7 @@ pub(super) fn run(
 struct Lead<'n> {
     net: &'n Net,
     condition: Option<&'n Formula>,
-    variables: &'n Variables,
-    orders: &'n [Vec<usize>],
+    orders: &'n [VariableOrder<'n>],
     /// Bytes.
     memory: u64,
     progress: &'n Progress,
@@ -163,8 +164,8 @@ impl<'n> Lead<'n> {
     }
 
     fn saturation(self, order: usize, nodes: DiagramNodes) -> Saturation<'n> {
-        let order = &self.orders[order];
-        Saturation::new(self.net, self.variables, order, nodes, self.progress)
+        let (variables, order) = &self.orders[order];
+        Saturation::new(self.net, variables, order, nodes, self.progress)
     }
 
     fn limits(self) -> DiagramLimits {
@@ -348,13 +349,13 @@ fn is_too_much(error: &ExploreError) -> bool {
 /// Any other worker.
 fn help(
     net: &Net,
-    (variables, orders): (&Variables, &[Vec<usize>]),
+    orders: &[VariableOrder<'_>],
     mut nodes: DiagramNodes,
     progress: &Progress,
 ) -> Result<(), ExploreError> {
     let mut order = 0;
     loop {
-        let variables_in_order = orders
+        let (variables, variables_in_order) = orders
             .get(order as usize)
             .ok_or_else(|| RankError::malformed(0, "the number of an order that there is not"))?;
         let mut saturation = Saturation::new(net, variables, variables_in_order, nodes, progress);

@@ -185,16 +185,16 @@ fn a_marking_without_a_path_within_the_memory_is_told_without_one() {
 }
 
 /// A comparison of a sum of places, by their numbers, with another.
-type Part = (Vec<(usize, u32)>, usize, u32, usize, bool);
+type RandomComparison = (Vec<(usize, u32)>, usize, u32, usize, bool);
 
-fn parts() -> impl Strategy<Value = Vec<Part>> {
+fn parts() -> impl Strategy<Value = Vec<RandomComparison>> {
     let sum = prop::collection::vec((0..8_usize, 1..4_u32), 1..4);
     let part = (sum, 0..6_usize, 0..6_u32, 0..8_usize, any::<bool>());
     prop::collection::vec(part, 1..4)
 }
 
 /// The text of a condition over a net's places, which its initial marking meets.
-fn text_of(net: &Net, parts: &[Part]) -> String {
+fn text_of(net: &Net, parts: &[RandomComparison]) -> String {
     // Without those that nothing but the length of a marking needs.
     let places = net.places().iter().map(|place| &place.id);
     let places: Vec<&String> = places.filter(|id| id.starts_with('p')).collect();
