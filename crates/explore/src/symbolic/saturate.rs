@@ -386,12 +386,7 @@ impl<'n> Saturation<'n> {
         if let Some(result) = self.nodes.cache.get(operation) {
             return Ok(result);
         }
-        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
-        if level == effect.level {
-            branches.retain(|(value, _)| effect.allows(*value));
-        }
-        self.nodes.pass(branches.len())?;
-        self.nodes.hold(branches.len())?;
+        let mut branches = self.held_branches(node, effect, level)?;
         let listed = self.nodes.crew.listed();
         let hints = self.hints(level);
         if hints > 0 {
@@ -438,13 +433,8 @@ impl<'n> Saturation<'n> {
         if let Some(result) = self.nodes.cache.get(operation) {
             return Ok(result);
         }
-        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
-        if level == effect.level {
-            branches.retain(|(value, _)| effect.allows(*value));
-        }
-        self.nodes.pass(branches.len())?;
+        let mut branches = self.held_branches(node, effect, level)?;
         let held = branches.len();
-        self.nodes.hold(held)?;
         let next = next + usize::from(level == effect.level);
         for branch in &mut branches {
             branch.1 = self.fire_once(transition, next, branch.1, level + 1)?;
@@ -455,6 +445,22 @@ impl<'n> Saturation<'n> {
         let result = self.nodes.make(&branches)?;
         self.nodes.release(held);
         self.nodes.remember(operation, result)
+    }
+
+    /// The branches of a list in which a transition may fire whose next effect this is.
+    fn held_branches(
+        &mut self,
+        node: u32,
+        effect: LevelEffect,
+        level: usize,
+    ) -> Result<Vec<Branch>, Halt> {
+        let mut branches: Vec<Branch> = self.nodes.list(node).collect();
+        if level == effect.level {
+            branches.retain(|(value, _)| effect.allows(*value));
+        }
+        self.nodes.pass(branches.len())?;
+        self.nodes.hold(branches.len())?;
+        Ok(branches)
     }
 
     /// What a firing leaves of so many tokens.
