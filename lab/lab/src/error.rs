@@ -8,6 +8,7 @@ use farslot_bench::BenchError;
 use farslot_set::SetError;
 use farslot_txn::TxnError;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 /// The result of a reproduction.
 pub type Result<T> = std::result::Result<T, LabError>;
@@ -154,6 +155,19 @@ impl From<NicProfileError> for LabError {
 impl LabError {
     pub(crate) fn bad(option: &'static str, value: u64, limit: impl Into<String>) -> Self {
         BenchError::bad(option, value, limit).into()
+    }
+
+    /// An error for the first of these options that is out of its range.
+    pub(crate) fn check_ranges(
+        options: impl IntoIterator<Item = (&'static str, u64, RangeInclusive<u64>)>,
+    ) -> Result<()> {
+        for (option, value, range) in options {
+            if !range.contains(&value) {
+                let limit = format!("from {} to {}", range.start(), range.end());
+                return Err(Self::bad(option, value, limit));
+            }
+        }
+        Ok(())
     }
 
     /// An answer that was wrong: every figure would be.

@@ -27,9 +27,7 @@ pub(crate) fn run(
     let mut rows = Vec::new();
     let mut page = 0;
     for threads in threads {
-        if !(1..=1024).contains(threads) {
-            return Err(LabError::bad("threads", *threads as u64, "from 1 to 1024"));
-        }
+        LabError::check_ranges([("threads", *threads as u64, 1..=1024)])?;
         let (measured, bytes) = together(options, *threads, progress)?;
         rows.extend(measured);
         page = bytes >> 10;

@@ -55,18 +55,13 @@ impl Default for Options {
 
 impl Options {
     fn check(&self) -> Result<()> {
-        for (option, value, most) in [
-            ("tasks", self.tasks, 1_000_000),
-            ("threads", self.threads as u64, 1_024),
-            ("records", self.records, 1 << 31),
-            ("lookups", self.lookups, 1 << 40),
-            ("repetitions", self.repetitions as u64, 1_000),
-        ] {
-            if !(1..=most).contains(&value) {
-                return Err(LabError::bad(option, value, format!("from 1 to {most}")));
-            }
-        }
-        Ok(())
+        LabError::check_ranges([
+            ("tasks", self.tasks, 1..=1_000_000),
+            ("threads", self.threads as u64, 1..=1_024),
+            ("records", self.records, 1..=1 << 31),
+            ("lookups", self.lookups, 1..=1 << 40),
+            ("repetitions", self.repetitions as u64, 1..=1_000),
+        ])
     }
 
     fn table(&self) -> TableOptions {

@@ -40,17 +40,12 @@ impl Default for Options {
 
 impl Options {
     pub(super) fn check(&self) -> Result<()> {
-        for (option, value, range) in [
+        LabError::check_ranges([
             ("records", u64::from(self.records), 1..=1 << 28),
             ("value bytes", self.value_bytes as u64, 8..=1 << 16),
             ("threads", self.threads as u64, 1..=1_024),
             ("repetitions", self.repetitions as u64, 1..=1_000),
-        ] {
-            if !range.contains(&value) {
-                let limit = format!("from {} to {}", range.start(), range.end());
-                return Err(LabError::bad(option, value, limit));
-            }
-        }
+        ])?;
         if self.threads as u64 > u64::from(self.records) {
             return Err(LabError::bad(
                 "threads",

@@ -137,7 +137,7 @@ impl Options {
             }
         );
         let most_nodes = if is_scanned { 1 } else { 64 };
-        let limits = [
+        LabError::check_ranges([
             size,
             // A transfer between hot accounts needs two.
             ("hot accounts", hot, 2..=1 << 28),
@@ -146,13 +146,7 @@ impl Options {
             ("pipeline", self.pipeline as u64, 1..=1024),
             ("rounds", self.rounds as u64, 1..=1000),
             ("server threads", self.server_threads as u64, 1..=128),
-        ];
-        for (option, value, limit) in limits {
-            if !limit.contains(&value) {
-                let limit = format!("from {} to {}", limit.start(), limit.end());
-                return Err(LabError::bad(option, value, limit));
-            }
-        }
+        ])?;
         if let TransactionBenchmark::SmallBank { accounts, hot } = self.bench
             && accounts < hot + 2
             && accounts != hot

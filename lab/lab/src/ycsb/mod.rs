@@ -143,7 +143,7 @@ const _: () = assert!(farslot::RECORD_LOCATIONS == 262_144);
 
 impl Options {
     fn check(&self) -> Result<()> {
-        let limits = [
+        LabError::check_ranges([
             ("records", self.records, 1..=1 << 31),
             (
                 "value bytes",
@@ -154,13 +154,7 @@ impl Options {
             ("pipeline", self.pipeline as u64, 1..=1024),
             ("rounds", self.rounds as u64, 1..=1000),
             ("server threads", self.server_threads as u64, 1..=128),
-        ];
-        for (option, value, limit) in limits {
-            if !limit.contains(&value) {
-                let limit = format!("from {} to {}", limit.start(), limit.end());
-                return Err(LabError::bad(option, value, limit));
-            }
-        }
+        ])?;
         // A server that waits until its answers are taken must not meet a client that waits until
         // its request is.
         let request = self.pipeline as u64 * self.value_bytes as u64;
