@@ -46,6 +46,8 @@ impl<E: Endpoint> Heap<E> {
         };
         let cleaned = self.endpoint.operation(UPKEEP, cleaning).await;
         self.close_moved().await;
+        // A look for room is not in vain any more.
+        self.cleaning.is_cut.set(false);
         match cleaned {
             Ok(_) | Err(IndexError::TurnOver { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -122,17 +124,13 @@ impl<E: Endpoint> Heap<E> {
                 true => self.free_run(run).await,
                 false => self.clean_run(run, table, RecordFate::Moved).await,
             };
-            match freed {
-                Ok(is_freed) => any |= is_freed,
-                // The next operation frees it.
-                Err(IndexError::TurnOver { .. }) => {}
-                Err(_) => break freed,
-            }
-            if freed != Ok(false) {
+            // Of one whose cleaning a turn has cut the next operation frees the rest.
+            if matches!(freed, Ok(true) | Err(IndexError::TurnOver { .. })) {
                 plan.free += of_run - lives;
             }
-            if freed.is_err() {
-                break freed;
+            match freed {
+                Ok(is_freed) => any |= is_freed,
+                Err(_) => break freed,
             }
             cleaned += if is_dead { 0 } else { of_run };
         };

@@ -9,10 +9,9 @@ use crate::common::{HEAP, HYBRID, INLINE, Slot, chaos, faults, race};
 use farslot_check::TableOp;
 use farslot_fabric::sim::{ClientStop, FaultPlan, FaultTime, HostId, Simulation};
 use farslot_fabric::{Endpoint, EndpointExt, Executor, Limits, Nanos, window};
+use farslot_index::heap::Relocate;
 use farslot_index::internals::pages_reused;
-use farslot_index::{
-    Admin, FieldSize, Index, IndexError, IndexExt, SchemeClient, SlotKind, UPKEEP,
-};
+use farslot_index::{Admin, FieldSize, Index, IndexError, IndexExt, SlotKind, UPKEEP};
 use farslot_testbed::AnyEndpoint;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -20,6 +19,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 const SECOND: Nanos = 1_000_000_000;
+/// A turn in which some verbs of a cleaning take effect, and bytes of a record that it is for.
+const TURN: Nanos = 8_000;
+const TURN_RECORD: usize = 48;
 /// Longer than a claim has to stand before another client takes the run over.
 const TAKEN_AFTER: Nanos = 41 * SECOND;
 
@@ -58,6 +60,7 @@ fn history(slot: Slot, seed: u64) -> Tally {
     faults::stop(&mut plan, 0..clients - 1, 0.4, 10..100, &mut rng);
     world.set_faults(plan);
 
+    let in_turns = seed % 4 == 3;
     let run = Run::new(slot, seed);
     let mut simulation = Simulation::new(world.clone());
     let patient = Limits {
@@ -77,10 +80,12 @@ fn history(slot: Slot, seed: u64) -> Tally {
                 let coroutines = (0..).zip(seeds).map(async |(coroutine, seed)| {
                     with!(&table, table => {
                         let caller = run.caller(table, number * 10 + coroutine);
-                        churn(caller, KEYS, ChaCha8Rng::seed_from_u64(seed)).await;
+                        churn(caller, KEYS, in_turns, ChaCha8Rng::seed_from_u64(seed)).await;
                     });
                 });
-                window(2, coroutines, |_, ()| {}).await;
+                // A turn ends for all operations of an endpoint.
+                let width = if in_turns { 1 } else { 2 };
+                window(width, coroutines, |_, ()| {}).await;
             });
             client
         })
@@ -97,12 +102,24 @@ fn history(slot: Slot, seed: u64) -> Tally {
     run.judged(&world)
 }
 
-/// Random operations on random keys, with pauses as long as claims have to stand.
-async fn churn<T>(caller: Caller<'_, T>, keys: u64, mut rng: ChaCha8Rng)
+/// Random operations on random keys, with pauses as long as claims have to stand. In between, room
+/// is made ahead, or in a turn that is too short for it, so that operations find it half done.
+async fn churn<T>(caller: Caller<'_, T>, keys: u64, in_turns: bool, mut rng: ChaCha8Rng)
 where
-    T: Index + SchemeClient<Endpoint = AnyEndpoint>,
+    T: Index + Relocate<Endpoint = AnyEndpoint>,
 {
     for turn in 0..24 {
+        if in_turns {
+            let endpoint = caller.table.endpoint();
+            let _limit = endpoint.core().limit_work(endpoint.now() + TURN);
+            // Another client may be at it, or a verb fail.
+            let _ = match turn % 2 {
+                0 => caller.table.admin(Admin::CleanAhead).await.map(drop),
+                _ => caller.table.make_room(TURN_RECORD).await.map(drop),
+            };
+        } else if turn % 8 == 7 {
+            let _ = caller.table.admin(Admin::CleanAhead).await;
+        }
         let pause = [0, SECOND, 9 * SECOND, TAKEN_AFTER][rng.random_range(0..4)];
         caller.table.endpoint().sleep(pause).await;
         let key = rng.random_range(0..keys);
