@@ -344,16 +344,17 @@ impl CallService {
 
     /// Makes room in a table to which a kept call has written, when that is answered: so that the
     /// turns of the next calls are enough. Ends once another kept call waits.
-    fn clean_ahead(&self, table: u64) {
+    fn clean_ahead(&self, table: u64, memory: &mut dyn OwnerMemory, now: Nanos) {
         OPEN.with_borrow_mut(|open| {
-            let open = self.tables_of(open).tables.get(&table);
-            let Some(open) = open.filter(|open| open.writes && open.lent.is_none()) else {
+            let Some(open) = self.tables_of(open).tables.get(&table) else {
                 return;
             };
-            let mut turns = LONGEST_TURN / CLEANING_TURN;
-            while turns > 0 && open.clean_ahead(CLEANING_TURN) && !self.kept.is_any_waiting() {
-                turns -= 1;
-            }
+            lending(open.lent.as_deref(), memory, now, || {
+                let mut turns = LONGEST_TURN / CLEANING_TURN;
+                while turns > 0 && open.clean_ahead(CLEANING_TURN) && !self.kept.is_any_waiting() {
+                    turns -= 1;
+                }
+            });
         });
     }
 
@@ -477,8 +478,8 @@ impl Handler for CallService {
                 Ok(TurnEnd::Answered(bytes)) => {
                     let table = call.rest.written_to;
                     call.answer(bytes);
-                    if let (Some(table), Some(_)) = (table, memory.now()) {
-                        self.clean_ahead(table);
+                    if let Some(table) = table {
+                        self.clean_ahead(table, memory, now);
                     }
                 }
                 Ok(TurnEnd::Rest(rest)) => {
